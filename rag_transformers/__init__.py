@@ -1,0 +1,69 @@
+"""Documents into a knowledge graph, summaries and cited answers, as LangChain Runnables, in Chinese and English.
+
+documents ─ Chunker ─ chunks ─ history context ─ GraphExtractor ─ extractions ─ fold ─ MemoryGraph
+question ─ retrieval (lexical and dense) ─ context within a token budget ─ Answer with citations
+
+GraphIndex is the whole; each stage is a Runnable of its own. Names load when they are used, so that importing is fast.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rag_transformers.chunking import Chunker
+    from rag_transformers.embeddings import default_embeddings
+    from rag_transformers.extraction import GraphExtractor, LLMExtractor
+    from rag_transformers.graph import Direction, Edge, Extraction, Vertex
+    from rag_transformers.index import GraphIndex, IndexReport
+    from rag_transformers.phrases import PhraseExtractor
+    from rag_transformers.querying import Answer
+    from rag_transformers.stores import ChunkHistory, MemoryGraph
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "ChunkHistory",
+    "Chunker",
+    "Direction",
+    "Edge",
+    "Extraction",
+    "GraphExtractor",
+    "GraphIndex",
+    "IndexReport",
+    "LLMExtractor",
+    "MemoryGraph",
+    "PhraseExtractor",
+    "Vertex",
+    "default_embeddings",
+]
+
+_HOMES = {
+    "Answer": "querying",
+    "ChunkHistory": "stores",
+    "Chunker": "chunking",
+    "Direction": "graph",
+    "Edge": "graph",
+    "Extraction": "graph",
+    "GraphExtractor": "extraction",
+    "GraphIndex": "index",
+    "IndexReport": "index",
+    "LLMExtractor": "extraction",
+    "MemoryGraph": "stores",
+    "PhraseExtractor": "phrases",
+    "Vertex": "graph",
+    "default_embeddings": "embeddings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module at its first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,246 @@
+"""The command line: reads arguments, calls the index, prints. Exit codes: 0 done, 1 done in part, 2 wrong input."""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import rag_transformers
+from rag_transformers.errors import ModelError, RagTransformersError, UsageError
+
+if TYPE_CHECKING:
+    from rag_transformers.index import GraphIndex, IndexReport, Progress
+
+__all__ = ["main"]
+
+_DESCRIPTION = "Documents into a knowledge graph and cited answers, with or without a model, in Chinese and English."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: Without the program's name; those of the process by default.
+
+    Returns:
+        The exit code: 0 done, 1 done in part, 2 wrong usage or input.
+    """
+    _speak_utf8()
+    given = _parser().parse_args(arguments)
+    try:
+        with _plain_warnings():
+            code: int = given.run(given)
+            return code
+    except UsageError as error:
+        return _fail(error, 2)
+    except RagTransformersError as error:
+        return _fail(error, 2)
+    except KeyboardInterrupt:
+        print("stopped; what was done is stored, and the same command goes on from there", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # the reader of the output went away, as head does
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the flush at exit
+        return 0
+
+
+def _index(given: argparse.Namespace) -> int:
+    from rag_transformers.documents import load_documents
+
+    documents = load_documents(
+        given.paths, text_column=given.text_column, title_column=given.title_column, encoding=given.encoding
+    )
+    with _open(given) as index:
+        if given.dry_run:
+            return _dry_run(index, documents)
+        with _progress_bar(bool(given.model)) as show:
+            report = index.add(documents, on_progress=show)
+    _print_report(report, given.out)
+    for failure in report.failed:
+        print(f"failed: {failure}", file=sys.stderr)
+    return 1 if report.failed else 0
+
+
+def _query(given: argparse.Namespace) -> int:
+    with _open(given) as index:
+        answer = index.query(_read_argument(given.question), mode=given.mode, k=given.k)
+    if given.json:
+        _print_json(answer.to_dict())
+        return 0
+    print(answer.text)
+    if answer.citations:
+        print("\nSources:" if answer.language != "zh" else "\n来源：")
+    for citation in answer.citations:
+        place = f"{citation.source}, chunk {citation.chunk}, characters {citation.start}-{citation.end}"
+        print(f"[{citation.number}] {place}: {' '.join(citation.quote.split())}")
+    return 0
+
+
+def _stats(given: argparse.Namespace) -> int:
+    with _open(given) as index:
+        stats = index.stats()
+    if given.json:
+        _print_json(stats)
+    else:
+        width = max(map(len, stats))
+        for name, value in stats.items():
+            print(f"{name.replace('_', ' '):{width}}  {value}")
+    return 0
+
+
+def _dry_run(index: "GraphIndex", documents: Sequence[Any]) -> int:
+    plan = index.plan(documents)
+    print(f"{plan.documents} documents, {plan.unchanged} of them unchanged; {plan.chunks} chunks to extract")
+    print(f"{plan.calls} model calls with about {plan.prompt_tokens:,} prompt tokens; nothing was done")
+    return 0
+
+
+def _print_report(report: "IndexReport", out: str) -> None:
+    print(f"documents  {report.documents} ({report.added} new, {report.changed} changed, {report.unchanged} unchanged)")
+    print(f"chunks     {report.chunks} ({report.extracted} extracted now, {len(report.failed)} failed)")
+    print(f"vertices   {report.vertices}")
+    print(f"edges      {report.edges}")
+    if report.usage.calls:
+        usage = report.usage
+        print(f"model      {usage.calls} calls, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens")
+    print(f"time       {report.seconds['all']:.1f} s")
+    print(f"index      {out}")
+
+
+def _open(given: argparse.Namespace) -> "GraphIndex":
+    """The index that the arguments speak of; whatever they have wrong is found before anything is created."""
+    from rag_transformers.chunking import Chunker
+    from rag_transformers.index import GraphIndex
+    from rag_transformers.models import chat_model, check_server, embedding_model
+
+    options: dict[str, Any] = {"language": given.language}
+    if given.model or given.embedding_model:
+        check_server(given.base_url)
+    if given.model:
+        options["llm"] = chat_model(given.model, given.base_url)
+    if given.embedding_model:
+        options["embeddings"] = embedding_model(given.embedding_model, given.base_url)
+    if "concurrency" in given:
+        options["concurrency"] = given.concurrency
+        options["chunker"] = Chunker(given.chunk_size, given.chunk_overlap)
+    return GraphIndex.open(given.out, **options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="rag-transformers", description=_DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"rag-transformers {rag_transformers.__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    index = commands.add_parser("index", help="read documents into an index")
+    index.add_argument(
+        "paths", nargs="+", metavar="PATH", help="files, folders or globs: .txt .md .json .jsonl .csv .pdf .docx"
+    )
+    index.add_argument("--out", required=True, metavar="DIR", help="the folder of the index")
+    index.add_argument("--chunk-size", type=int, default=1024, metavar="N", help="tokens of a chunk (default 1024)")
+    index.add_argument(
+        "--chunk-overlap", type=int, default=20, metavar="N", help="tokens that neighbours share (default 20)"
+    )
+    index.add_argument("--concurrency", type=int, default=16, metavar="N", help="model calls in flight (default 16)")
+    index.add_argument(
+        "--text-column", metavar="NAME", help="the column or field of the text in .csv, .json and .jsonl"
+    )
+    index.add_argument("--title-column", metavar="NAME", help="the column or field of the title")
+    index.add_argument("--encoding", metavar="NAME", help="the encoding of the files (default: UTF-8, else detected)")
+    index.add_argument("--dry-run", action="store_true", help="say how many chunks, calls and tokens it would take")
+    index.set_defaults(run=_index)
+
+    query = commands.add_parser("query", help="answer a question from an index, with sources")
+    query.add_argument("out", metavar="DIR", help="the folder of the index")
+    query.add_argument("question", metavar="QUESTION")
+    query.add_argument("--mode", choices=("auto", "local"), default="auto", help="how to answer (default auto)")
+    query.add_argument("--k", type=int, default=10, metavar="N", help="chunks to answer from (default 10)")
+    query.add_argument("--json", action="store_true", help="print the same as data")
+    query.set_defaults(run=_query)
+
+    stats = commands.add_parser("stats", help="say what an index holds")
+    stats.add_argument("out", metavar="DIR", help="the folder of the index")
+    stats.add_argument("--json", action="store_true", help="print the same as data")
+    stats.set_defaults(run=_stats)
+
+    for command in (index, query, stats):
+        _add_model_options(command)
+    return parser
+
+
+def _add_model_options(command: argparse.ArgumentParser) -> None:
+    models = command.add_argument_group(
+        "models", "Without --model nothing leaves this machine. The key is OPENAI_API_KEY."
+    )
+    models.add_argument("--model", metavar="NAME", help="a chat model of an OpenAI-compatible server")
+    models.add_argument("--base-url", metavar="URL", help="the server (default: OPENAI_BASE_URL, else OpenAI's)")
+    models.add_argument("--embedding-model", metavar="NAME", help="an embedding model there (default: offline)")
+    models.add_argument("--language", default="auto", metavar="NAME", help="auto, en or zh (default auto)")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and where to read more."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+@contextlib.contextmanager
+def _progress_bar(with_model: bool) -> Iterator[Callable[["Progress"], None]]:
+    """A bar on standard error with rate and time left; with a model, calls and tokens so far."""
+    from tqdm import tqdm
+
+    with tqdm(unit="chunk", disable=None, dynamic_ncols=True) as bar:
+        shown = {"stage": ""}
+
+        def show(progress: "Progress") -> None:
+            if progress.stage != shown["stage"]:
+                if shown["stage"] and progress.stage == "embed":
+                    return  # runs beside the extraction, which takes longer
+                shown["stage"] = progress.stage
+                bar.reset(progress.total)
+                bar.set_description(progress.stage)
+            if with_model:
+                usage = progress.usage
+                bar.set_postfix_str(f"{usage.calls} calls, {usage.prompt_tokens + usage.completion_tokens:,} tokens")
+            bar.update(progress.done - bar.n)
+
+        yield show
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as one line each on standard error, without a place in the code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("once", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+        yield
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(data, ensure_ascii=False, indent=1))
+
+
+def _fail(error: Exception, code: int) -> int:
+    what = "model" if isinstance(error, ModelError) else "error"
+    print(f"{what}: {' '.join(str(error).split())}", file=sys.stderr)
+    return code
+
+
+def _read_argument(text: str) -> str:
+    """An argument in UTF-8, also where the locale made Python take it for bytes of another encoding."""
+    return os.fsencode(text).decode("utf-8", "replace") if not text.isascii() and os.name != "nt" else text
+
+
+def _speak_utf8() -> None:
+    """Print any text on any console: UTF-8 into files and pipes, and no crash on a console that lacks a character."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(**({} if stream.isatty() else {"encoding": "utf-8"}), errors="replace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

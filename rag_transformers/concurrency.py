@@ -1,0 +1,229 @@
+"""One run over several stages: its limit on model calls in flight, what they cost, and the loop that it runs on."""
+
+import asyncio
+import contextlib
+import contextvars
+import os
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rag_transformers.errors import UsageError, check_count
+
+__all__ = ["Run", "Usage", "arun", "current_run", "run"]
+
+T = TypeVar("T")
+
+_current: contextvars.ContextVar["Run | None"] = contextvars.ContextVar("rag_transformers_run", default=None)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What model calls cost: calls, and tokens as the server counted them (0 where it does not say).
+
+    >>> Usage(1, 20, 5) + Usage(2, 10, 5)
+    Usage(calls=3, prompt_tokens=30, completion_tokens=10)
+    """
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """The sum of two usages."""
+        return Usage(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+        )
+
+
+class _Slots:
+    """A number of places, given to threads and coroutines alike in the order in which they came."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._waiting: deque[Future[None]] = deque()
+        self._lock = threading.Lock()
+
+    def take(self) -> Future[None]:
+        """A place, which is the caller's as soon as the future is done."""
+        place: Future[None] = Future()
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                place.set_result(None)
+            else:
+                self._waiting.append(place)
+        return place
+
+    def give(self) -> None:
+        """Hand a place to the next who still waits for one."""
+        with self._lock:
+            while self._waiting:
+                place = self._waiting.popleft()
+                if place.set_running_or_notify_cancel():
+                    break
+            else:
+                self._free += 1
+                return
+        place.set_result(None)
+
+    def abandon(self, place: Future[None]) -> None:
+        """Wait for a place no longer; one that was granted meanwhile goes to the next."""
+        if not place.cancel():
+            self.give()
+
+
+class Run:
+    """One run over all stages: at most so many model calls in flight at once, and what they have cost so far.
+
+    LangChain's ``max_concurrency`` holds for one batch call and multiplies when batches nest; this one does not.
+
+    Args:
+        concurrency: Calls in flight, at least 1.
+        on_usage: Called after each model call with the usage so far.
+
+    Raises:
+        UsageError: ``concurrency`` is below 1.
+    """
+
+    def __init__(self, concurrency: int = 16, on_usage: Callable[[Usage], None] | None = None) -> None:
+        self.concurrency = check_count("concurrency", concurrency)
+        self.usage = Usage()
+        self.stopped: Exception | None = None
+        self._on_usage = on_usage
+        self._lock = threading.Lock()
+        self._slots = _Slots(concurrency)
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator["Run"]:
+        """Make this the run that stages below find."""
+        token = _current.set(self)
+        try:
+            yield self
+        finally:
+            _current.reset(token)
+
+    @contextlib.asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """One place among the calls in flight, for a coroutine; always given back."""
+        place = self._slots.take()
+        try:
+            if not place.done():
+                await asyncio.wrap_future(place)
+        except BaseException:
+            self._slots.abandon(place)
+            raise
+        try:
+            yield
+        finally:
+            self._slots.give()
+
+    @contextlib.contextmanager
+    def thread_slot(self) -> Iterator[None]:
+        """One place among the calls in flight, for a thread; always given back."""
+        if asyncio._get_running_loop() is not None:
+            # The loop stands still meanwhile: to wait here for a place that one of its coroutines holds is for ever.
+            yield
+            return
+        place = self._slots.take()
+        try:
+            place.result()
+        except BaseException:
+            self._slots.abandon(place)
+            raise
+        try:
+            yield
+        finally:
+            self._slots.give()
+
+    def stop(self, error: Exception) -> None:
+        """Ask no more: this error would meet every further call too."""
+        self.stopped = self.stopped or error
+
+    def spent(self, usage: Usage) -> None:
+        """Add what a call cost."""
+        with self._lock:
+            self.usage += usage
+            total = self.usage
+        if self._on_usage:
+            self._on_usage(total)
+
+
+def current_run() -> Run | None:
+    """The run that this stage is part of, or None where it is used by itself."""
+    return _current.get()
+
+
+class _Loop:
+    """The event loop, in a thread of its own, on which every run of this process is carried out.
+
+    Model clients keep connections that belong to the loop that opened them. With one loop for all, an index can be
+    used from any number of event loops and threads, a notebook's included.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=[self._loop], name="rag-transformers", daemon=True).start()
+            return self._loop
+
+    def _forget(self) -> None:
+        """A forked process has the loop but not its thread, and perhaps a lock that nobody will open."""
+        self._lock = threading.Lock()
+        self._loop = None
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):  # raised by a task, which its caller is told of
+            loop.run_forever()
+
+
+_loop = _Loop()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Carry out a coroutine and wait for it, from any thread, with or without a running loop.
+
+    Args:
+        work: The coroutine; it runs on the library's own loop.
+
+    Raises:
+        UsageError: It is called on that loop itself, where it would wait for ever.
+
+    >>> async def two() -> int: return 2
+    >>> run(two())
+    2
+    """
+    loop = _loop.get()
+    if asyncio._get_running_loop() is loop:
+        work.close()
+        raise UsageError(
+            "a synchronous method was called within an asynchronous one of this library; await its a… form"
+        )
+    future = asyncio.run_coroutine_threadsafe(work, loop)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+async def arun(work: Coroutine[Any, Any, T]) -> T:
+    """Carry out a coroutine on the library's own loop and await it on the caller's."""
+    loop = _loop.get()
+    if asyncio.get_running_loop() is loop:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))

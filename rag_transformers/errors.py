@@ -1,0 +1,110 @@
+"""The tree of errors, by whose fault it is.
+
+RagTransformersError
+├── UsageError (a ValueError)       the caller's mistake: what, where, and how to mend it
+│   ├── DocumentError               a file or document that cannot be read
+│   ├── NoIndexError                the folder holds no index
+│   └── IndexMismatchError          the index was made with other settings (embeddings, a newer format)
+├── IndexDamagedError               a file of an index is broken; nothing was overwritten
+└── ModelError                      the model, or the way to it, failed
+    ├── ModelUnreachableError       no server, no key, wrong key, or an unknown model
+    └── ReplyError                  the model answered, but not with what was asked for; carries the reply
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rag_transformers.graph import Extraction
+
+__all__ = [
+    "DocumentError",
+    "IndexDamagedError",
+    "IndexMismatchError",
+    "ModelError",
+    "ModelUnreachableError",
+    "NoIndexError",
+    "RagTransformersError",
+    "ReplyError",
+    "UsageError",
+    "check_count",
+]
+
+
+class RagTransformersError(Exception):
+    """The root of all errors of this library."""
+
+
+class UsageError(RagTransformersError, ValueError):
+    """The caller's mistake; the message says what, where, and how to mend it."""
+
+
+class DocumentError(UsageError):
+    """A file or document that cannot be read as text."""
+
+
+class NoIndexError(UsageError):
+    """A folder that was to be read as an index holds none."""
+
+
+class IndexMismatchError(UsageError):
+    """An index that was made with other settings, such as other embeddings."""
+
+
+class IndexDamagedError(RagTransformersError):
+    """A file of an index is broken; the message names it, and nothing was overwritten."""
+
+
+class ModelError(RagTransformersError):
+    """The model, or the way to it, failed."""
+
+
+class ModelUnreachableError(ModelError):
+    """No server, no key, a refused key, or a model that the server does not have."""
+
+
+class ReplyError(ModelError):
+    """The model answered, but not with what was asked for.
+
+    Args:
+        message: What is wrong.
+        reply: The reply's text as it came.
+        finish_reason: Why the model stopped, as its server said.
+        extraction: What could be read of it, where a part could.
+
+    >>> ReplyError("the reply is empty", reply="", finish_reason="length").finish_reason
+    'length'
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reply: str = "",
+        finish_reason: str | None = None,
+        extraction: "Extraction | None" = None,
+    ) -> None:
+        super().__init__(message)
+        self.reply = reply
+        self.finish_reason = finish_reason
+        self.extraction = extraction
+
+
+def check_count(name: str, value: int, least: int = 1, most: int | None = None) -> int:
+    """The value of a parameter, if it is a whole number in its range.
+
+    Args:
+        name: The parameter's name, for the message.
+        value: What was given.
+        least: The smallest that is allowed.
+        most: The largest that is allowed; None for no limit.
+
+    Raises:
+        UsageError: It is something else; a bool is no number.
+
+    >>> check_count("topk", 5, 0)
+    5
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise UsageError(f"{name} is {value!r}; it must be a whole number {allowed}")
+    return value

@@ -1,0 +1,192 @@
+"""Extraction with a model: chunk -> Extraction, in the ``#`` record format, with earlier chunks as context."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from langchain_core.documents import Document
+
+from rag_transformers.errors import check_count
+from rag_transformers.graph import Extraction
+from rag_transformers.llm_extractor import LLMExtractor, unreadable
+from rag_transformers.models import Reply
+from rag_transformers.records import Records, parse_records, records_in
+from rag_transformers.records_text import heading_at, is_blank, reply_lines, visible
+from rag_transformers.records_words import is_no_data
+from rag_transformers.text import sentence_spans
+
+if TYPE_CHECKING:
+    from rag_transformers.stores import ChunkHistory
+    from rag_transformers.tokens import TokenCounter
+
+__all__ = ["GraphExtractor", "LLMExtractor"]
+
+_AROUND = " \t\u3000()（）*-•.。:："  # what may stand round a word such as "none"
+
+
+class GraphExtractor(LLMExtractor):
+    r"""A chunk's entities and relationships, asked of a model in the ``#`` record format.
+
+    With a history, each chunk is shown with the earlier chunks that are like it. They are chosen for all chunks of a
+    batch before any model call, so that prompts are the same whatever runs at one time.
+
+    Args:
+        llm: A chat model, or any Runnable from a prompt to a message or text.
+        chunk_history: The chunks read so far; None for no context.
+        language: ``auto`` (by the script of each chunk), or one of :func:`rag_transformers.prompts.languages`.
+        prompt: Your own, as text, PromptTemplate or ChatPromptTemplate, with the variable ``text`` and, if you like,
+            ``history``.
+        limit: The most distinct relationships of a chunk, at least 1; None for all. Entities are kept.
+        max_history_tokens: The history is cut to whole sentences within so many tokens; None for no limit.
+        counter: Counts tokens; the run's one, or None for :func:`rag_transformers.tokens.token_counter`.
+        reask: Whether a reply that cannot be read as a whole is asked for once more, with the format named again.
+        llm_client: Another name for ``llm``.
+        llm_invoker: Another name for ``llm``.
+
+    Raises:
+        UsageError: An argument is wrong; the message names it.
+
+    The method is that of DB-GPT's ``GraphExtractor``.
+
+    >>> from langchain_core.runnables import RunnableLambda
+    >>> reply = "Entities:\n(Ada Moss#Founder)\nRelationships:\n(Ada Moss#founded#Trust#)"
+    >>> model = RunnableLambda(lambda prompt: reply)
+    >>> GraphExtractor(llm=model).invoke("Ada Moss founded the Trust.").relationships
+    (('Ada Moss', 'founded', 'Trust', ''),)
+    """
+
+    stage = "extract_graph"
+    reask_stage: ClassVar[str | None] = "reask_records"
+    optional_variables = ("history",)
+    _reads_records: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A subclass that reads replies in its own way says itself how a model is to be asked again."""
+        super().__init_subclass__(**options)
+        if "_parse_response" in vars(cls):
+            cls._reads_records = False
+            cls.reask_stage = vars(cls).get("reask_stage")
+
+    def __init__(
+        self,
+        llm: Any = None,
+        chunk_history: "ChunkHistory | None" = None,
+        language: str = "auto",
+        prompt: Any = None,
+        limit: int | None = None,
+        max_history_tokens: int | None = 1000,
+        *,
+        counter: "TokenCounter | None" = None,
+        reask: bool = True,
+        llm_client: Any = None,
+        llm_invoker: Any = None,
+    ) -> None:
+        names = {"llm_client": llm_client, "llm_invoker": llm_invoker}
+        super().__init__(llm, prompt, language=language, limit=limit, counter=counter, reask=reask, **names)
+        self.chunk_history = chunk_history
+        if max_history_tokens is not None:
+            check_count("max_history_tokens", max_history_tokens, 0)
+        self.max_history_tokens = max_history_tokens
+
+    def _variables(self, chunks: Sequence[Document]) -> list[dict[str, Any]]:
+        sections = self.chunk_history.read(chunks) if self.chunk_history is not None else [[] for _ in chunks]
+        return self._with_history(chunks, sections)
+
+    async def _avariables(self, chunks: Sequence[Document]) -> list[dict[str, Any]]:
+        sections = await self.chunk_history.aread(chunks) if self.chunk_history is not None else [[] for _ in chunks]
+        return self._with_history(chunks, sections)
+
+    def _with_history(self, chunks: Sequence[Document], sections: Sequence[Sequence[Document]]) -> list[dict[str, Any]]:
+        history = map(self._shown, sections)
+        return [{"text": chunk.page_content, "history": shown} for chunk, shown in zip(chunks, history, strict=True)]
+
+    def _shown(self, sections: Sequence[Document]) -> str:
+        """The history as the prompt shows it: the best section first, the last one cut where the budget ends."""
+        shown = ""
+        for number, section in enumerate(sections, 1):
+            head, text = f"{shown}Section {number}:\n", section.page_content.strip()
+            end = self._fitting(head, text)
+            if not end:
+                break
+            shown = f"{head}{text[:end]}\n"
+            if end < len(text):
+                break
+        return shown.rstrip("\n")
+
+    def _fitting(self, head: str, text: str) -> int:
+        """How much of a text, in whole sentences, can follow the head within the budget."""
+        budget = self.max_history_tokens
+        if budget is None or self._count(head + text) <= budget:
+            return len(text)
+        ends = [end for _, end in sentence_spans(text)][:-1]
+        fitting = bisect_right(ends, budget, key=lambda end: self._count(head + text[:end]))
+        return ends[fitting - 1] if fitting else 0
+
+    def _without_model(self, chunk: Document) -> Extraction | None:
+        found = super()._without_model(chunk)
+        if found is None and self._reads_records and (records := records_in(chunk.page_content)):
+            return records.extraction()
+        return found
+
+    def _read(self, reply: Reply, chunk: Document, limit: int | None) -> Extraction:
+        if not self._reads_records:
+            return super()._read(reply, chunk, limit)
+        records = parse_records(reply.text, finish_reason=reply.finish_reason, source=chunk.page_content)
+        return _whole(records, reply).limited(limit)
+
+    def _parse_response(self, text: str, limit: int | None = None) -> Extraction:
+        return _whole(parse_records(text), Reply(text)).limited(limit)
+
+    def truncate(self) -> None:
+        """Empty the history."""
+        if self.chunk_history is not None:
+            self.chunk_history.truncate()
+
+    async def atruncate(self) -> None:
+        """Empty the history."""
+        if self.chunk_history is not None:
+            await self.chunk_history.atruncate()
+
+    def drop(self) -> None:
+        """Delete the history's collection."""
+        if self.chunk_history is not None:
+            self.chunk_history.drop()
+
+    async def adrop(self) -> None:
+        """Delete the history's collection."""
+        if self.chunk_history is not None:
+            await self.chunk_history.adrop()
+
+
+def _whole(records: Records, reply: Reply) -> Extraction:
+    """What was read, if the reply is whole."""
+    fault = _fault(records, reply)
+    if fault:
+        raise unreadable(fault, reply, records.extraction())
+    return records.extraction()
+
+
+def _fault(records: Records, reply: Reply) -> str:
+    """What is wrong with a reply, or ""."""
+    if reply.cut:
+        return "it was cut off at the token limit"
+    if records.rejected:
+        line, text, reason = records.rejected[0]
+        return f"records dropped: {len(records.rejected)}, the first in line {line}: {text[:60]!r} ({reason})"
+    if records.status == "empty" and not _says_nothing(reply.text):
+        return "it holds no records"
+    return {"format_error": "its format is not known", "partial": "it ends inside a record"}.get(records.status, "")
+
+
+def _says_nothing(reply: str) -> bool:
+    r"""Whether a reply without records says that there are none: by a word such as "none", or by empty sections.
+
+    >>> _says_nothing("Entities:\n(none)\n\nRelationships:\n"), _says_nothing("无。"), _says_nothing("I see no text.")
+    (True, True, False)
+    """
+    for _, line in reply_lines(visible(reply)):
+        heading = heading_at(line, 0)
+        said = line[heading.end if heading else 0 :].strip(_AROUND)
+        if not (is_blank(said) or ("#" not in said and is_no_data(said))):
+            return False
+    return True

@@ -1,0 +1,429 @@
+"""The whole: documents in, a graph and cited answers out; what is stored, and what is derived from it.
+
+Extractions are the truth. Each is stored as soon as its reply is read, under the hash of what it was made from; the
+graph is the fold of them in reading order. So it never depends on which call finished first, adding a document twice
+changes nothing, and a run that was killed goes on where it stopped.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from langchain_core.documents import Document
+from langchain_core.runnables import Runnable
+
+from rag_transformers.chunking import Chunker, source_of
+from rag_transformers.concurrency import Run, arun, run
+from rag_transformers.documents import load_documents
+from rag_transformers.errors import UsageError, check_count
+from rag_transformers.evidence import holds
+from rag_transformers.graph import Extraction
+from rag_transformers.ingestion import Failure, IndexPlan, IndexReport, Ingestion, Progress, forget
+from rag_transformers.llm_extractor import LLMExtractor
+from rag_transformers.models import acall, resolve_llm
+from rag_transformers.prompts import languages, load_prompt
+from rag_transformers.querying import (
+    Answer,
+    answer_context,
+    answer_prompt_inputs,
+    check_question,
+    offline_answer,
+    read_answer,
+)
+from rag_transformers.searching import Found, Searcher, plain_chunk
+from rag_transformers.stores import ChunkHistory, MemoryGraph
+from rag_transformers.stores.folder import IndexFolder
+from rag_transformers.text import language_of
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
+__all__ = ["Failure", "GraphIndex", "IndexPlan", "IndexReport", "Progress"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+Documents = str | Path | Document | Iterable[str | Path | Document]
+
+
+class GraphIndex:
+    """A folder with documents, the graph made of them, and what answers questions from both.
+
+    Open one with :meth:`open`. With no model everything works offline; with one, only the stages change, never what is
+    stored. One object may be used from several threads and event loops.
+    """
+
+    def __init__(
+        self,
+        folder: IndexFolder,
+        *,
+        llm: Runnable[Any, Any] | None,
+        extractor: Runnable[Any, Extraction] | None,
+        chunker: Chunker,
+        language: str,
+        concurrency: int,
+        max_context_tokens: int,
+    ) -> None:
+        self._folder = folder
+        self._llm = llm
+        self._extractor = extractor
+        self._chunker = chunker
+        self._language = language
+        self._concurrency = concurrency
+        self._max_context_tokens = max_context_tokens
+        self._writing = asyncio.Lock()  # of the library's own loop, on which all writing is done
+        self._folding = threading.Lock()
+        self._graph = MemoryGraph()
+        self._folded: list[tuple[str, str]] = []
+        self._searcher = Searcher(folder)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        llm: Runnable[Any, Any] | None = None,
+        embeddings: "Embeddings | None" = None,
+        extractor: Runnable[Any, Extraction] | None = None,
+        language: str = "auto",
+        *,
+        chunker: Chunker | None = None,
+        concurrency: int = 16,
+        embedding_batch_size: int = 128,
+        max_context_tokens: int = 6000,
+        client: Any = None,
+        llm_client: Runnable[Any, Any] | None = None,
+        llm_invoker: Runnable[Any, Any] | None = None,
+    ) -> Self:
+        """Open the index of a folder; a new one is made at the first :meth:`add`.
+
+        Args:
+            path: The folder.
+            llm: A chat model, or any Runnable in its place; none: everything works offline.
+            embeddings: Any LangChain embeddings; the offline default where none are given, with a model too.
+            extractor: Any Runnable from a chunk to an :class:`Extraction`; by default ``GraphExtractor`` with a model
+                and ``PhraseExtractor`` without.
+            language: ``auto`` (by the script of each text), or one of ``rag_transformers.prompts.languages()``.
+            chunker: Cuts documents; ``Chunker()`` by default.
+            concurrency: Model calls in flight, over all stages, at least 1.
+            embedding_batch_size: Texts in one request to the embeddings, at least 1.
+            max_context_tokens: Tokens of passages that a model gets with a question, at least 1.
+            client: Your own Chroma client, where one is open on the folder already.
+            llm_client: Another name for ``llm``.
+            llm_invoker: Another name for ``llm``.
+
+        Raises:
+            UsageError: A wrong argument, or a path that is no folder for an index.
+            IndexMismatchError: The index was made with other embeddings, or by a newer version.
+            IndexDamagedError: A file of it cannot be read.
+
+        >>> import tempfile
+        >>> from langchain_core.documents import Document
+        >>> with tempfile.TemporaryDirectory() as folder, GraphIndex.open(folder) as index:
+        ...     report = index.add([Document("Ada Moss founded Grain Trust.", metadata={"source": "note"})])
+        ...     answer = index.query("Who founded Grain Trust?")
+        >>> answer.text
+        'Ada Moss founded Grain Trust. [1]'
+        """
+        Run(concurrency)
+        check_count("max_context_tokens", max_context_tokens)
+        if language != "auto" and language not in languages():
+            raise UsageError(f"language is {language!r}; it must be auto or one of {', '.join(languages())}")
+        models = {"llm_client": llm_client, "llm_invoker": llm_invoker}
+        if any(model is not None for model in (llm, *models.values())):
+            llm = resolve_llm("GraphIndex.open", llm, models)
+        if embeddings is None:
+            from rag_transformers.embeddings import default_embeddings
+
+            embeddings = default_embeddings()
+        folder = IndexFolder(Path(path), embeddings, language, embedding_batch_size, client)
+        return cls(
+            folder,
+            llm=llm,
+            extractor=extractor,
+            chunker=chunker or Chunker(),
+            language=language,
+            concurrency=concurrency,
+            max_context_tokens=max_context_tokens,
+        )
+
+    # Adding
+
+    def add(self, documents: Documents, *, on_progress: Callable[[Progress], None] | None = None) -> IndexReport:
+        """Read documents into the index; what it holds already, unchanged, is passed over.
+
+        A document is known by ``metadata["source"]``, and its content by a hash. A chunk that fails is reported, and
+        asked again at the next ``add``; the others are stored as they come.
+
+        Args:
+            documents: Documents, or paths of files and folders, one or many.
+            on_progress: Called as work is done, from another thread.
+
+        Raises:
+            UsageError: No documents, an empty one, or two different ones of the same source.
+            IndexMismatchError: The embeddings are not those that the index was made with.
+            ModelUnreachableError: The model could not be reached for a single chunk.
+        """
+        return run(self._add(documents, on_progress))
+
+    async def aadd(self, documents: Documents, *, on_progress: Callable[[Progress], None] | None = None) -> IndexReport:
+        """Read documents into the index; see :meth:`add`."""
+        return await arun(self._add(documents, on_progress))
+
+    def plan(self, documents: Documents) -> IndexPlan:
+        """What an :meth:`add` of these documents would take; nothing is asked, and nothing stored.
+
+        Args:
+            documents: As for :meth:`add`.
+        """
+        given = _documents(documents)
+        work = Ingestion(self._folder, self._chunker, self._extracting(history=False), Run(self._concurrency))
+        fresh, _, _ = work.fresh(given)
+        unchanged = [document for document in given if document not in fresh]
+        chunks = [chunk for document in fresh for chunk in self._chunker.split(document)]
+        if self._folder.exists:
+            chunks += work.pending(unchanged)
+        asked = work.unknown(chunks)
+        return IndexPlan(len(given), len(unchanged), len(asked), *self._cost(asked))
+
+    def delete(self, source: str) -> bool:
+        """Remove a document with all that was made of it.
+
+        Args:
+            source: The document's ``metadata["source"]``.
+
+        Returns:
+            Whether the index held it.
+
+        Raises:
+            NoIndexError: There is no index yet.
+        """
+        return run(self._delete(source))
+
+    async def adelete(self, source: str) -> bool:
+        """Remove a document; see :meth:`delete`."""
+        return await arun(self._delete(source))
+
+    def chunks(self) -> list[Document]:
+        """All chunks, in reading order, each with its document and its place in it.
+
+        Raises:
+            NoIndexError: There is no index yet.
+        """
+        return [plain_chunk(chunk) for chunk in self._folder.database.chunks()]
+
+    # Asking
+
+    def retrieve(self, question: str, k: int = 10) -> list[Document]:
+        """The chunks that suit a question best, best first, with ``metadata["source"]`` and ``metadata["score"]``.
+
+        Args:
+            question: Not empty.
+            k: How many at most, at least 1.
+
+        Raises:
+            UsageError: An empty question.
+            NoIndexError: There is no index yet.
+        """
+        return run(self._retrieve(question, k))
+
+    async def aretrieve(self, question: str, k: int = 10) -> list[Document]:
+        """The chunks that suit a question best; see :meth:`retrieve`."""
+        return await arun(self._retrieve(question, k))
+
+    def query(self, question: str, mode: str = "auto", k: int = 10) -> Answer:
+        """Answer a question from what the index holds, with citations.
+
+        Args:
+            question: Not empty.
+            mode: ``auto`` or ``local``, from the best chunks.
+            k: Chunks to answer from, at least 1.
+
+        Raises:
+            UsageError: An empty question, or an unknown mode.
+            NoIndexError: There is no index yet.
+            ModelError: The model failed.
+        """
+        return run(self._query(question, mode, k))
+
+    async def aquery(self, question: str, mode: str = "auto", k: int = 10) -> Answer:
+        """Answer a question from what the index holds; see :meth:`query`."""
+        return await arun(self._query(question, mode, k))
+
+    @property
+    def graph(self) -> MemoryGraph:
+        """The graph: the fold of all extractions in reading order.
+
+        Raises:
+            NoIndexError: There is no index yet.
+        """
+        with self._folding:
+            database = self._folder.database
+            order = database.extraction_order()
+            if order[: len(self._folded)] != self._folded:
+                self._graph, self._folded = MemoryGraph(), []
+            new = order[len(self._folded) :]
+            found = database.extractions({key: None for _, key in new})
+            for id, key in new:
+                self._graph.add(found[key], id)
+            self._folded = order
+            return self._graph
+
+    def stats(self) -> dict[str, Any]:
+        """What the index holds, and what it was made with.
+
+        Raises:
+            NoIndexError: There is no index yet.
+        """
+        known, graph = self._folder.known, self.graph
+        counts = self._folder.database.counts()
+        return {
+            **counts,
+            "vertices": graph.vertex_count,
+            "edges": graph.edge_count,
+            "embeddings": known.embeddings,
+            "language": known.language,
+            "generation": known.generation,
+            "format": known.format,
+        }
+
+    async def astats(self) -> dict[str, Any]:
+        """What the index holds; see :meth:`stats`."""
+        return await asyncio.to_thread(self.stats)
+
+    def close(self) -> None:
+        """Give all files of the folder back, so that it may be moved or deleted."""
+        self._folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # How it is done
+
+    async def _add(self, documents: Documents, on_progress: Callable[[Progress], None] | None) -> IndexReport:
+        started = time.perf_counter()
+        given = await asyncio.to_thread(_documents, documents)
+        async with self._writing:
+            await asyncio.to_thread(self._folder.create)
+            await self._folder.check_embeddings()
+            active = Run(self._concurrency)
+            work = Ingestion(self._folder, self._chunker, self._extracting(), active, on_progress)
+            with active.active():
+                new, changed = await asyncio.to_thread(work.store, given)
+                pending = await asyncio.to_thread(work.pending, given)
+                (made, failed), size = await _both(work.extract(pending), work.make_searchable())
+            if made == 0 and failed and active.stopped is not None:
+                raise active.stopped
+            if new or changed or made or pending:
+                await asyncio.to_thread(self._searcher.keep)
+                await asyncio.to_thread(self._folder.changed, size)
+            with work.timed("fold"):
+                graph = await asyncio.to_thread(lambda: self.graph)
+            counts = await asyncio.to_thread(self._folder.database.counts)
+            work.seconds["all"] = time.perf_counter() - started
+            return IndexReport(
+                added=new,
+                changed=changed,
+                unchanged=len(given) - new - changed,
+                extracted=made,
+                failed=tuple(failed),
+                documents=counts["documents"],
+                chunks=counts["chunks"],
+                vertices=graph.vertex_count,
+                edges=graph.edge_count,
+                usage=active.usage,
+                seconds=work.seconds,
+            )
+
+    async def _delete(self, source: str) -> bool:
+        async with self._writing:
+            known = source in await asyncio.to_thread(self._folder.database.fingerprints)
+            if known:
+                await asyncio.to_thread(forget, self._folder, [source])
+                await asyncio.to_thread(self._folder.database.delete_documents, [source])
+                await asyncio.to_thread(self._folder.changed, self._folder.known.size)
+            return known
+
+    def _extracting(self, history: bool = True) -> Runnable[Any, Extraction]:
+        if self._extractor is not None:
+            return self._extractor
+        if self._llm is None:
+            from rag_transformers.phrases import PhraseExtractor
+
+            return PhraseExtractor(language=self._language)
+        from rag_transformers.extraction import GraphExtractor
+
+        threshold = self._folder.history_threshold
+        earlier = ChunkHistory(self._folder.history(), score_threshold=threshold) if history else None
+        return GraphExtractor(self._llm, earlier, language=self._language, counter=self._chunker.counter)
+
+    async def _retrieve(self, question: str, k: int) -> list[Document]:
+        question, k = check_question(question), check_count("k", k)
+        return (await self._found(question, k)).passages
+
+    async def _query(self, question: str, mode: str, k: int) -> Answer:
+        question, k = check_question(question), check_count("k", k)
+        if mode not in ("auto", "local"):
+            raise UsageError(f"mode is {mode!r}; it must be auto or local")
+        found = await self._found(question, k)
+        if self._llm is None or not holds(found.evidence, self._folder.unrelated_cosine):
+            return offline_answer(found.evidence, unrelated=self._folder.unrelated_cosine)
+        context = answer_context(found.passages, self._max_context_tokens, self._chunker.counter)
+        language = language_of(question) if self._language == "auto" else self._language
+        prompt = load_prompt("answer_local", language).invoke(answer_prompt_inputs(question, context))
+        with Run(self._concurrency).active() as active:
+            reply = await acall(self._llm, prompt)
+        return read_answer(question, reply.text, context, usage=active.usage)
+
+    async def _found(self, question: str, k: int) -> Found:
+        vector = await self._folder.embeddings.aembed_query(question)
+        return await asyncio.to_thread(self._searcher.find, question, vector, k)
+
+    def _cost(self, chunks: Sequence[Document]) -> tuple[int, int]:
+        """Model calls for the extraction of chunks, and the tokens of their prompts."""
+        extractor = self._extracting(history=False)
+        if not isinstance(extractor, LLMExtractor):
+            return 0, 0
+        tokens = [extractor.prompt_tokens(chunk) for chunk in chunks]
+        return sum(count > 0 for count in tokens), sum(tokens)
+
+
+async def _both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
+    """Two pieces of work at one time; if one fails, the other is stopped before the failure goes up."""
+    tasks = (asyncio.ensure_future(first), asyncio.ensure_future(second))
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _documents(given: Documents) -> list[Document]:
+    """The documents that were given, those of paths loaded; each with a source, and each source once."""
+    listed = [given] if isinstance(given, str | Path | Document) else list(given)
+    loaded: dict[str, Document] = {}
+    for item in listed:
+        for document in [item] if isinstance(item, Document) else load_documents(item):
+            source = source_of(document)
+            if source in loaded and loaded[source].page_content != document.page_content:
+                raise UsageError(f"two different documents have the source {source!r}; give each its own")
+            loaded[source] = Document(
+                _encodable(document.page_content), metadata={**document.metadata, "source": source}
+            )
+    if not loaded:
+        raise UsageError("no documents were given")
+    return list(loaded.values())
+
+
+def _encodable(text: str) -> str:
+    """A text that can be stored: half a surrogate pair becomes a replacement mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,271 @@
+"""Documents into the records of an index: chunked, embedded, extracted, each reply stored as soon as it is read."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.documents import Document
+from langchain_core.runnables import Runnable
+
+from rag_transformers.chunking import Chunker
+from rag_transformers.concurrency import Run, Usage
+from rag_transformers.documents import fingerprint
+from rag_transformers.errors import UsageError
+from rag_transformers.graph import Extraction
+from rag_transformers.models import error_line, model_key
+from rag_transformers.searching import sentence_documents
+from rag_transformers.stores import ChunkHistory
+from rag_transformers.stores.database import DocumentRecord
+from rag_transformers.stores.vectors import text_key
+
+if TYPE_CHECKING:
+    from rag_transformers.stores.folder import IndexFolder
+
+__all__ = ["Failure", "IndexPlan", "IndexReport", "Ingestion", "Progress"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: a stage's name, how much of it is done, and what models have cost so far."""
+
+    stage: str
+    done: int
+    total: int
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A chunk that could not be extracted, where it stands, and why; it is asked again at the next ``add``."""
+
+    source: str
+    chunk: int
+    start: int
+    end: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source}, chunk {self.chunk} (characters {self.start} to {self.end}): {self.reason}"
+
+
+@dataclass(frozen=True)
+class IndexPlan:
+    """What an ``add`` would take, before anything is done.
+
+    Args:
+        documents: How many were given.
+        unchanged: How many of them the index holds as they are.
+        chunks: Chunks of the others, with those that failed before.
+        calls: Model calls for extraction.
+        prompt_tokens: Tokens of their prompts, the history that is shown to them not counted.
+    """
+
+    documents: int
+    unchanged: int
+    chunks: int
+    calls: int = 0
+    prompt_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """What an ``add`` did, and what the index holds now.
+
+    Args:
+        added: Documents that were new.
+        changed: Documents whose content was another before.
+        unchanged: Documents that were there as they are.
+        extracted: Chunks whose extraction was made now.
+        failed: Chunks that have none, and why.
+        documents: All documents of the index.
+        chunks: All chunks of the index.
+        vertices: All vertices of the graph.
+        edges: All edges of the graph.
+        usage: What models have cost.
+        seconds: Time, by stage.
+    """
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    extracted: int = 0
+    failed: tuple[Failure, ...] = ()
+    documents: int = 0
+    chunks: int = 0
+    vertices: int = 0
+    edges: int = 0
+    usage: Usage = field(default=Usage())
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+class Ingestion:
+    """One ``add``: which documents are new or changed, their chunks, vectors and extractions.
+
+    Args:
+        folder: The index's folder.
+        chunker: Cuts a document.
+        extractor: Any Runnable from a chunk to an :class:`Extraction`.
+        run: The limit on model calls, and what they cost.
+        on_progress: Called as work is done.
+    """
+
+    def __init__(
+        self,
+        folder: "IndexFolder",
+        chunker: Chunker,
+        extractor: Runnable[Document, Extraction],
+        run: Run,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._chunker = chunker
+        self._extractor = extractor
+        self._run = run
+        self._on_progress = on_progress
+        self.seconds: dict[str, float] = {}
+
+    def fresh(self, documents: Sequence[Document]) -> tuple[list[Document], int, int]:
+        """The documents that are new or changed, how many are new, and how many are changed."""
+        stored = self._folder.database.fingerprints() if self._folder.exists else {}
+        new = [document for document in documents if document.metadata["source"] not in stored]
+        changed = [
+            document
+            for document in documents
+            if (known := stored.get(document.metadata["source"])) is not None and known != self._fingerprint(document)
+        ]
+        order = {document.metadata["source"]: number for number, document in enumerate(documents)}
+        return sorted(new + changed, key=lambda d: order[d.metadata["source"]]), len(new), len(changed)
+
+    def pending(self, documents: Sequence[Document]) -> list[Document]:
+        """The stored chunks to extract: those that have no extraction, and of these documents those made otherwise."""
+        database = self._folder.database
+        used = database.extraction_keys()
+        given = {document.metadata["source"] for document in documents}
+        return [
+            chunk
+            for chunk in database.chunks(id for id, key in used.items() if key is None or given)
+            if used[str(chunk.id)] is None
+            or (chunk.metadata["source"] in given and used[str(chunk.id)] != self._extraction_key(chunk))
+        ]
+
+    def store(self, documents: Sequence[Document]) -> tuple[int, int]:
+        """Chunk and store the documents that are new or changed; how many there were of each."""
+        with self.timed("chunk"):
+            fresh, new, changed = self.fresh(documents)
+            records = [
+                DocumentRecord(document.metadata["source"], self._fingerprint(document), self._chunker.split(document))
+                for document in fresh
+            ]
+            if changed:
+                forget(self._folder, [record.source for record in records])
+            self._folder.database.put_documents(records)
+        return new, changed
+
+    async def make_searchable(self) -> int:
+        """Embed the sentences of the chunks that the search structure lacks; the size of a vector."""
+        chunks = await asyncio.to_thread(self._folder.database.unsearchable)
+        size = self._folder.known.size
+        with self.timed("embed"):
+            for start in range(0, len(chunks), _WINDOW):
+                part = chunks[start : start + _WINDOW]
+                sentences = [sentence for chunk in part for sentence in sentence_documents(chunk)]
+                size = await self._folder.embeddings.prepare([s.page_content for s in sentences], size)
+                await asyncio.to_thread(self._folder.sentences.add, sentences)
+                await asyncio.to_thread(self._folder.database.set_searchable, [str(chunk.id) for chunk in part])
+                self._report("embed", start + len(part), len(chunks))
+        return size
+
+    async def extract(self, chunks: Sequence[Document]) -> tuple[int, list[Failure]]:
+        """Extract chunks, storing each result as it comes; how many were made, and the failures in reading order."""
+        database = self._folder.database
+        keys = {str(chunk.id): self._extraction_key(chunk) for chunk in chunks}
+        known = await asyncio.to_thread(database.known_extractions, keys.values())
+        stored = [(id, key, None) for id, key in keys.items() if key in known]
+        await asyncio.to_thread(database.put_extractions, stored)
+        asked = [chunk for chunk in chunks if keys[str(chunk.id)] not in known]
+        failed: dict[int, Failure] = {}
+        made = 0
+        with self.timed("extract"):
+            async for batch in _drained(self._results(asked)):
+                good = [(str(asked[i].id), keys[str(asked[i].id)], x) for i, x in batch if isinstance(x, Extraction)]
+                await asyncio.to_thread(database.put_extractions, good)
+                failed |= {i: _failure(asked[i], x) for i, x in batch if not isinstance(x, Extraction)}
+                made += len(good)
+                self._report("extract", made + len(failed), len(asked))
+        return made, [failed[i] for i in sorted(failed)]
+
+    def unknown(self, chunks: Sequence[Document]) -> list[Document]:
+        """Those of the chunks whose extraction is not stored under any document."""
+        keys = [self._extraction_key(chunk) for chunk in chunks]
+        known = self._folder.database.known_extractions(keys) if self._folder.exists else set()
+        return [chunk for chunk, key in zip(chunks, keys, strict=True) if key not in known]
+
+    async def _results(self, chunks: Sequence[Document]) -> AsyncIterator[tuple[int, Any]]:
+        config = {"max_concurrency": self._run.concurrency}
+        results = self._extractor.abatch_as_completed(list(chunks), config, return_exceptions=True)  # type: ignore[call-overload]
+        async for number, result in results:
+            if not isinstance(result, Extraction | Exception):
+                kind = type(result).__name__
+                raise UsageError(f"the extractor returned {kind} for a chunk; it must return an Extraction")
+            yield number, result
+
+    def _fingerprint(self, document: Document) -> str:
+        return text_key(fingerprint(document), f"{self._chunker.chunk_size}/{self._chunker.chunk_overlap}")
+
+    def _extraction_key(self, chunk: Document) -> str:
+        return text_key(model_key(self._extractor), chunk.page_content)
+
+    def _report(self, stage: str, done: int, total: int) -> None:
+        if self._on_progress:
+            self._on_progress(Progress(stage, done, total, self._run.usage))
+
+    @contextlib.contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the time that is spent inside to that of a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+
+def forget(folder: "IndexFolder", sources: Sequence[str]) -> None:
+    """Take the chunks of these documents out of the search structures, before their records go."""
+    chunks = folder.database.chunks_of(sources)
+    folder.sentences.delete([sentence.id for chunk in chunks for sentence in sentence_documents(chunk) if sentence.id])
+    gone = {chunk.page_content for chunk in chunks}
+    kept = folder.database.texts_outside(sources)
+    ChunkHistory(folder.history()).delete(sorted(gone - kept))
+
+
+def _failure(chunk: Document, error: Exception) -> Failure:
+    source, number, start, end = (chunk.metadata[name] for name in ("source", "chunk", "start", "end"))
+    return Failure(source, number, start, end, error_line(error))
+
+
+async def _drained(results: AsyncIterator[Any]) -> AsyncIterator[list[Any]]:
+    """Results in batches of all that have come, so that one transaction stores what came while the last one ran."""
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def fill() -> None:
+        async for result in results:
+            queue.put_nowait(result)
+
+    filling = asyncio.ensure_future(fill())
+    filling.add_done_callback(lambda _: queue.put_nowait(_END))
+    ended = False
+    while not ended:
+        batch = [await queue.get()]
+        while not queue.empty():
+            batch.append(queue.get_nowait())
+        ended = _END in batch
+        if batch := [result for result in batch if result is not _END]:
+            yield batch
+    await filling  # raises what stopped it
+
+
+_END: Any = object()
+_WINDOW = 256  # chunks whose sentences are embedded and stored at a time

@@ -1,0 +1,317 @@
+"""The base of the extractors that ask a model: chunk -> prompt -> reply -> Extraction.
+
+The format of a reply is a pair: a prompt, and what reads its replies. A subclass names the one and fills in the other.
+"""
+
+import contextlib
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from langchain_core.documents import Document
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
+from rag_transformers.extractor import Extractor, chunk_of
+from rag_transformers.graph import Extraction
+from rag_transformers.models import Reply, acall, call, error_line, model_key, resolve_llm
+from rag_transformers.prompts import checked_prompt, languages, load_prompt, template_text
+from rag_transformers.text import language_of
+
+if TYPE_CHECKING:
+    from langchain_core.prompt_values import PromptValue
+    from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+
+    from rag_transformers.tokens import TokenCounter
+
+__all__ = ["LLMExtractor", "unreadable"]
+
+_BACK = 4000  # characters of a reply that go back to the model when it is asked again: enough to see what was wrong
+_Talk = Generator["PromptValue", Any, Extraction]  # prompts out, replies in, and in the end what was found
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A chunk with what its prompt takes, chosen before any model call of its batch."""
+
+    chunk: Document
+    variables: Mapping[str, Any]
+
+
+class LLMExtractor(Extractor):
+    """The base of extractors that ask a model; a subclass fills in ``_parse_response``.
+
+    Args:
+        llm: A chat model, or any Runnable from a prompt to a message or text.
+        prompt: A text with variables in braces, a PromptTemplate or a ChatPromptTemplate; without it, the one of the
+            class's ``stage`` in the chunk's language.
+        language: ``auto`` (by the script of each chunk), or one of :func:`rag_transformers.prompts.languages`.
+        limit: The most distinct relationships of a chunk, at least 1; None for all. Entities are kept.
+        counter: Counts tokens; the run's one, or None for :func:`rag_transformers.tokens.token_counter`.
+        reask: Whether a reply that cannot be read is asked for once more.
+        llm_client: Another name for ``llm``.
+        llm_invoker: Another name for ``llm``.
+
+    Raises:
+        UsageError: An argument is wrong; the message names it.
+
+    >>> from langchain_core.runnables import RunnableLambda
+    >>> class NameExtractor(LLMExtractor):
+    ...     def _parse_response(self, text, limit=None):
+    ...         return Extraction([(name.strip(), "") for name in text.split(",")])
+    >>> model = RunnableLambda(lambda prompt: "Ada Moss, Grain Trust")
+    >>> NameExtractor(model, "List the names, parted by commas: {text}").invoke("Ada Moss founded it.").entities
+    (('Ada Moss', ''), ('Grain Trust', ''))
+    """
+
+    stage: ClassVar[str | None] = None
+    """The prompt's file; None where a subclass has no prompt of its own."""
+    reask_stage: ClassVar[str | None] = None
+    """The file of what is said to a model whose reply cannot be read; None: it is not asked again."""
+    optional_variables: ClassVar[tuple[str, ...]] = ()
+    """The variables that a prompt may have beside ``text``."""
+
+    def __init__(
+        self,
+        llm: Any = None,
+        prompt: Any = None,
+        *,
+        language: str = "auto",
+        limit: int | None = None,
+        counter: "TokenCounter | None" = None,
+        reask: bool = True,
+        llm_client: Any = None,
+        llm_invoker: Any = None,
+    ) -> None:
+        owner = type(self).__name__
+        self.llm: Runnable[Any, Any] = resolve_llm(owner, llm, {"llm_client": llm_client, "llm_invoker": llm_invoker})
+        self.language = _language(owner, language)
+        self.limit = None if limit is None else check_count("limit", limit)
+        self.reask = reask
+        self._counter = counter
+        self._prompts = self._templates(owner, prompt)
+
+    # What a subclass fills in, or changes.
+
+    @abstractmethod
+    def _parse_response(self, text: str, limit: int | None = None) -> Extraction:
+        """Read a reply.
+
+        Args:
+            text: The reply, without reasoning.
+            limit: The most distinct relationships; None for all. It is also kept by the caller.
+
+        Raises:
+            ReplyError: The reply is not what was asked for. Any other exception is reported as one.
+        """
+
+    def _variables(self, chunks: Sequence[Document]) -> list[dict[str, Any]]:
+        """What the prompts of these chunks take, for all of them before any model call."""
+        return [{"text": chunk.page_content} for chunk in chunks]
+
+    async def _avariables(self, chunks: Sequence[Document]) -> list[dict[str, Any]]:
+        return self._variables(chunks)
+
+    def _without_model(self, chunk: Document) -> Extraction | None:
+        """What a chunk says without being asked about; None where the model is to be asked."""
+        return None if chunk.page_content.strip() else Extraction()
+
+    def _read(self, reply: Reply, chunk: Document, limit: int | None) -> Extraction:
+        if reply.cut:
+            raise unreadable("it was cut off at the token limit", reply)
+        try:
+            found = self._parse_response(reply.text, limit)
+        except ReplyError:
+            raise
+        except Exception as error:
+            raise unreadable(error_line(error), reply) from error
+        if not isinstance(found, Extraction):
+            kind = f"{type(self).__name__}._parse_response"
+            raise UsageError(f"{kind} returned {type(found).__name__}; it must return an Extraction")
+        return found.limited(limit)
+
+    # The Runnable.
+
+    def invoke(self, input: Document | str, config: RunnableConfig | None = None, **kwargs: Any) -> Extraction:
+        """Extract one chunk.
+
+        Args:
+            input: A chunk, or a text.
+            config: Callbacks, tags and the like.
+            **kwargs: ``limit``, in place of the extractor's own.
+
+        Raises:
+            ModelError: The model failed, or its reply cannot be read.
+        """
+        chunk, variables = _opened(input)
+        limit = self._limit(**kwargs)
+
+        def extract(chunk: Document, config: RunnableConfig) -> Extraction:
+            step = _step(talk := self._talk(chunk, variables or self._variables([chunk])[0], limit))
+            while not isinstance(step, Extraction):
+                step = _step(talk, call(self.llm, step, config))
+            return step
+
+        with _noted(chunk):
+            return self._call_with_config(cast(Any, extract), chunk, config)
+
+    async def ainvoke(self, input: Document | str, config: RunnableConfig | None = None, **kwargs: Any) -> Extraction:
+        """Extract one chunk; see :meth:`invoke`."""
+        chunk, variables = _opened(input)
+        limit = self._limit(**kwargs)
+
+        async def extract(chunk: Document, config: RunnableConfig) -> Extraction:
+            step = _step(talk := self._talk(chunk, variables or (await self._avariables([chunk]))[0], limit))
+            while not isinstance(step, Extraction):
+                step = _step(talk, await acall(self.llm, step, config))
+            return step
+
+        with _noted(chunk):
+            return await self._acall_with_config(cast(Any, extract), chunk, config)
+
+    def batch(self, inputs: list[Document | str], config: Any = None, **kwargs: Any) -> list[Extraction]:
+        """Extract chunks in parallel; the prompts are those of one chunk after another."""
+        return super().batch(self._ready(inputs), config, **kwargs)
+
+    async def abatch(self, inputs: list[Document | str], config: Any = None, **kwargs: Any) -> list[Extraction]:
+        """Extract chunks in parallel; the prompts are those of one chunk after another."""
+        return await super().abatch(await self._aready(inputs), config, **kwargs)
+
+    def batch_as_completed(  # type: ignore[override]
+        self, inputs: Sequence[Document | str], config: Any = None, **kwargs: Any
+    ) -> Iterator[tuple[int, Extraction | Exception]]:
+        """Extract chunks in parallel, each given out with its number as soon as it is done."""
+        yield from super().batch_as_completed(self._ready(inputs), config, **kwargs)
+
+    async def abatch_as_completed(  # type: ignore[override]
+        self, inputs: Sequence[Document | str], config: Any = None, **kwargs: Any
+    ) -> AsyncIterator[tuple[int, Extraction | Exception]]:
+        """Extract chunks in parallel, each given out with its number as soon as it is done."""
+        async for done in super().abatch_as_completed(await self._aready(inputs), config, **kwargs):
+            yield done
+
+    @property
+    def cache_key(self) -> str:
+        """What an extraction depends on beside the chunk's text: instructions, language, limit and model."""
+        texts = {language: template_text(prompt) for language, prompt in self._prompts.items()}
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        parts = [kind, texts, self.language, self.limit, model_key(self.llm)]
+        return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=20).hexdigest()
+
+    def prompt_tokens(self, chunk: Document) -> int:
+        """The tokens of the prompt that asks about a chunk, without a history; 0 where no model is asked."""
+        if self._without_model(chunk) is not None:
+            return 0
+        variables = {"text": chunk.page_content, **dict.fromkeys(self.optional_variables, "")}
+        return self._count(self._prompts[self._language_of(chunk)].format_prompt(**variables).to_string())
+
+    # How a chunk is asked about.
+
+    def _talk(self, chunk: Document, variables: Mapping[str, Any], limit: int | None) -> _Talk:
+        """Ask, and where the reply cannot be read, ask once more in the same conversation."""
+        if (found := self._without_model(chunk)) is not None:
+            return found.limited(limit)
+        prompt = self._prompts[self._language_of(chunk)].format_prompt(**variables)
+        reply = yield prompt
+        try:
+            return self._read(reply, chunk, limit)
+        except ReplyError as error:
+            self._check_context_size(prompt, reply, error)
+            again = self._asked_again(prompt, reply, chunk)
+            if again is None:
+                raise
+        reply = yield again
+        return self._read(reply, chunk, limit)
+
+    def _asked_again(self, prompt: "PromptValue", reply: Reply, chunk: Document) -> "PromptValue | None":
+        if not self.reask or self.reask_stage is None:
+            return None
+        from langchain_core.messages import AIMessage, HumanMessage
+        from langchain_core.prompt_values import ChatPromptValue
+
+        said = reply.text if len(reply.text) <= _BACK else f"{reply.text[:_BACK]} …"
+        again = load_prompt(self.reask_stage, self._language_of(chunk)).format(text=chunk.page_content)
+        return ChatPromptValue(messages=[*prompt.to_messages(), AIMessage(said), HumanMessage(again)])
+
+    def _check_context_size(self, prompt: "PromptValue", reply: Reply, error: ReplyError) -> None:
+        """Name the likely cause where a server read only the end of the prompt; to ask again would be of no use."""
+        read = reply.usage.prompt_tokens
+        if read and read < (sent := self._count(prompt.to_string())) / 2:
+            cause = f"the server read {read} tokens of a prompt of about {sent}, so its context (num_ctx) is too small"
+            raise ReplyError(f"{cause}; {error}", reply=error.reply, finish_reason=error.finish_reason) from error
+
+    def _count(self, text: str) -> int:
+        if self._counter is None:
+            from rag_transformers.tokens import token_counter
+
+            self._counter = token_counter(self.llm)
+        return self._counter(text)
+
+    def _language_of(self, chunk: Document) -> str:
+        return language_of(chunk.page_content) if self.language == "auto" else self.language
+
+    def _templates(self, owner: str, prompt: Any) -> "dict[str, PromptTemplate | ChatPromptTemplate]":
+        chosen = languages() if self.language == "auto" else (self.language,)
+        if prompt is not None:
+            return dict.fromkeys(chosen, checked_prompt(owner, prompt, {"text"}, self.optional_variables))
+        if self.stage is None:
+            raise UsageError(f"{owner} has no prompt of its own; give one as prompt")
+        return {language: load_prompt(self.stage, language) for language in chosen}
+
+    def _limit(self, limit: int | None = None) -> int | None:
+        return self.limit if limit is None else check_count("limit", limit)
+
+    def _ready(self, inputs: Sequence[Document | str]) -> list[Document | str]:
+        chunks = [_opened(input)[0] for input in inputs]
+        return _together(chunks, self._variables(chunks) if chunks else [])
+
+    async def _aready(self, inputs: Sequence[Document | str]) -> list[Document | str]:
+        chunks = [_opened(input)[0] for input in inputs]
+        return _together(chunks, await self._avariables(chunks) if chunks else [])
+
+
+def unreadable(why: str, reply: Reply, extraction: Extraction | None = None) -> ReplyError:
+    """The error for a reply that is not what was asked for, with its first words."""
+    start = " ".join(reply.text.split())[:80]
+    message = f"the reply cannot be used: {why}; it begins {start!r}"
+    return ReplyError(message, reply=reply.text, finish_reason=reply.finish_reason, extraction=extraction)
+
+
+def _language(owner: str, language: str) -> str:
+    if language != "auto" and language not in languages():
+        raise UsageError(f"{owner}: language is {language!r}; it must be auto or one of {', '.join(languages())}")
+    return language
+
+
+def _opened(given: Any) -> tuple[Document, Mapping[str, Any] | None]:
+    """The chunk, and what its prompt takes where that was chosen for the whole batch."""
+    if isinstance(given, _Ready):
+        return given.chunk, given.variables
+    return chunk_of(given), None
+
+
+def _together(chunks: Sequence[Document], variables: Sequence[Mapping[str, Any]]) -> list[Document | str]:
+    ready = [_Ready(chunk, own) for chunk, own in zip(chunks, variables, strict=True)]
+    return cast("list[Document | str]", ready)  # they come back to invoke and ainvoke, which open them
+
+
+def _step(talk: _Talk, reply: Reply | None = None) -> "PromptValue | Extraction":
+    """The next prompt of a talk, or what it found in the end."""
+    try:
+        return talk.send(reply)
+    except StopIteration as end:
+        return cast(Extraction, end.value)
+
+
+@contextlib.contextmanager
+def _noted(chunk: Document) -> Iterator[None]:
+    """Say of a model's error in which chunk it came up."""
+    try:
+        yield
+    except ModelError as error:
+        source, number = chunk.metadata.get("source"), chunk.metadata.get("chunk", "?")
+        error.add_note(f"in {source}, chunk {number}" if source else f"in the text {chunk.page_content[:60]!r}")
+        raise

@@ -1,0 +1,360 @@
+"""Models: how the command line builds them, how a stage calls one, and how its reply is read.
+
+Every model call of the library goes through :func:`call` or :func:`acall`, so that cleaning, counting, limits and
+errors have one home.
+"""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from rag_transformers.concurrency import Run, Usage, current_run
+from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError
+from rag_transformers.records import without_reasoning
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.language_models import BaseChatModel
+
+__all__ = [
+    "Reply",
+    "acall",
+    "call",
+    "chat_model",
+    "check_server",
+    "embedding_model",
+    "error_line",
+    "model_key",
+    "read_message",
+    "resolve_llm",
+]
+
+# Why a model stopped, in the words of the providers, in lower case.
+_CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+_FILTERED = {"content_filter", "content_filtered", "safety", "sensitive", "blocklist", "prohibited_content", "spii"}
+_FILTERED |= {"guardrail_intervened"}
+# What stands in the error where a provider's filter refuses a prompt, with status 400.
+_PROMPT_FILTERED = re.compile(
+    r"content[ _]?(?:management|filter)|DataInspection|ResponsibleAI|sensitive (?:content|information|words?)|敏感",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(r"\b(?:sk|pk|gsk|xai|key)-[\w*.-]{4,}|(?<=Bearer )\S+|(?<=key provided: )\S+", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"api_?key|authorization|secret|password|headers|credential|access_?token", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model answered: its text without reasoning, why it stopped, and what it cost.
+
+    >>> Reply("Entities:", finish_reason="length").cut
+    True
+    """
+
+    text: str
+    finish_reason: str | None = None
+    usage: Usage = field(default=Usage(1))
+
+    @property
+    def cut(self) -> bool:
+        """Whether the reply was cut off at the token limit."""
+        return self.finish_reason == "length"
+
+
+def read_message(message: Any) -> Reply:
+    """Read what a chat model, or any Runnable in its place, returned.
+
+    Args:
+        message: A LangChain message, or a plain text.
+
+    Raises:
+        ReplyError: A refusal, a content filter, or no text in it.
+
+    >>> read_message("<think>Hm.</think>Ada founded it.").text
+    'Ada founded it.'
+    """
+    if isinstance(message, str):
+        return _checked(message, None, Usage(1))
+    if not hasattr(message, "content"):
+        raise ReplyError(f"the model returned {type(message).__name__}; it must return a message or a text")
+    raw, reason = _text_blocks(message.content), _finish_reason(getattr(message, "response_metadata", None) or {})
+    if reason == "content_filter":
+        raise ReplyError("the provider's content filter stopped the reply", reply=raw, finish_reason=reason)
+    if refusal := _refusal(message, raw, reason):
+        raise ReplyError(f"the model refused: {refusal[:200]}", reply=refusal, finish_reason=reason)
+    return _checked(raw, reason, _usage(message))
+
+
+def call(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = None, **options: Any) -> Reply:
+    """Ask a model once, within the limit of the current run.
+
+    Args:
+        llm: A chat model, or any Runnable from a prompt to a message or text.
+        prompt: What it takes: a prompt value, a list of messages, or a text.
+        config: The caller's config, so that callbacks see the call under its stage.
+        **options: Passed on to the model's ``invoke``.
+
+    Raises:
+        ModelUnreachableError: No server, or a refused key, or an unknown model.
+        ReplyError: A refusal, a content filter, or an empty reply.
+        ModelError: Any other failure of the call.
+    """
+    run = current_run()
+    with run.thread_slot() if run else contextlib.nullcontext(), _stopping(run), _translated():
+        message = llm.invoke(prompt, config, **options)
+    return _counted(message)
+
+
+async def acall(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = None, **options: Any) -> Reply:
+    """Ask a model once, within the limit of the current run; see :func:`call`."""
+    run = current_run()
+    async with run.slot() if run else contextlib.nullcontext():
+        with _stopping(run), _translated():
+            message = await llm.ainvoke(prompt, config, **options)
+    return _counted(message)
+
+
+def resolve_llm(owner: str, llm: Any, aliases: Mapping[str, Any]) -> Any:
+    """The model given as ``llm`` or under one of the originals' names for it.
+
+    Args:
+        owner: The class that asks, for the message.
+        llm: What was given as ``llm``, or None.
+        aliases: What was given under other names.
+
+    Raises:
+        UsageError: None was given, more than one, or something that is no Runnable.
+    """
+    given = {name: value for name, value in {"llm": llm, **aliases}.items() if value is not None}
+    names = ", ".join(("llm", *aliases))
+    if len(given) != 1:
+        raise UsageError(f"{owner} takes one model, as one of {names}; got {', '.join(given) or 'none'}")
+    ((name, model),) = given.items()
+    if not isinstance(model, Runnable):
+        raise UsageError(f"{owner}: {name} is {type(model).__name__}; give a LangChain chat model or another Runnable")
+    return model
+
+
+def model_key(llm: Any) -> str:
+    """What names a model and its parameters, for the keys of what was made with it; holds no secrets.
+
+    >>> from langchain_core.runnables import RunnableLambda
+    >>> model_key(RunnableLambda(len))
+    'langchain_core.runnables.base.RunnableLambda(builtins.len)'
+    """
+    own = getattr(llm, "cache_key", None)
+    if isinstance(own, str):
+        return own
+    kind = f"{type(llm).__module__}.{type(llm).__qualname__}"
+    if (bound := getattr(llm, "bound", None)) is not None:
+        return f"{model_key(bound)}+{_stable(getattr(llm, 'kwargs', {}))}"
+    if parts := _parts(llm):
+        return f"{kind}({', '.join(map(model_key, parts))})"
+    if function := getattr(llm, "func", None) or getattr(llm, "afunc", None):
+        return f"{kind}({getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')})"
+    parameters = getattr(llm, "_identifying_params", None)
+    return f"{kind}{_stable(parameters)}" if parameters else kind
+
+
+def chat_model(
+    name: str, base_url: str | None = None, *, max_retries: int = 4, timeout: float = 120
+) -> "BaseChatModel":
+    """The chat model of an OpenAI-compatible server, as the command line uses it.
+
+    Args:
+        name: The server's name for the model.
+        base_url: The server; without it ``OPENAI_BASE_URL``, else OpenAI's own.
+        max_retries: Further tries after 429 (as long as its Retry-After says), 5xx, timeouts and lost connections.
+        timeout: Seconds for one try.
+
+    Raises:
+        UsageError: ``OPENAI_API_KEY`` is not set.
+    """
+    _require_key()
+    from langchain_openai import ChatOpenAI
+
+    fixed = re.match(r"(?:.*/)?(?:o\d|gpt-5)", name)  # reasoning models take no temperature
+    options: dict[str, Any] = {} if fixed else {"temperature": 0}
+    return ChatOpenAI(model=name, base_url=base_url, max_retries=max_retries, timeout=timeout, **options)
+
+
+def embedding_model(name: str, base_url: str | None = None, *, batch_size: int = 128) -> "Embeddings":
+    """The embedding model of an OpenAI-compatible server, as the command line uses it.
+
+    Args:
+        name: The server's name for the model.
+        base_url: The server; without it ``OPENAI_BASE_URL``, else OpenAI's own.
+        batch_size: Texts in one request.
+
+    Raises:
+        UsageError: ``OPENAI_API_KEY`` is not set.
+    """
+    _require_key()
+    from langchain_openai import OpenAIEmbeddings
+
+    # Other servers take texts, not the token ids that this client sends when it checks their length itself.
+    return OpenAIEmbeddings(model=name, base_url=base_url, chunk_size=batch_size, check_embedding_ctx_length=False)
+
+
+def check_server(base_url: str | None = None) -> None:
+    """Make sure that there is a key and a server before anything is created.
+
+    Args:
+        base_url: The server; without it ``OPENAI_BASE_URL``, else OpenAI's own.
+
+    Raises:
+        UsageError: ``OPENAI_API_KEY`` is not set, or nothing answers at the server's address.
+    """
+    _require_key()
+    url = base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"--base-url is {url!r}; it must begin with http:// or https:// and name a host")
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY")):
+        return  # the proxy looks the host up, and may be the only way to it
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        socket.create_connection((parts.hostname, port), timeout=10).close()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"no server answers at {url} ({error_line(error)}); check --base-url") from error
+
+
+def error_line(error: BaseException) -> str:
+    """An error in one line: its type where its text does not tell, and no key in it.
+
+    >>> error_line(TimeoutError()), error_line(ValueError("bad key sk-abcdef123456"))
+    ('TimeoutError', 'ValueError: bad key ***')
+    """
+    text = " ".join(str(error).split())[:500]
+    if isinstance(error, UsageError | ModelError):
+        return _SECRET.sub("***", text)
+    name = type(error).__name__
+    return _SECRET.sub("***", f"{name}: {text}" if text else name)
+
+
+def _require_key() -> None:
+    if not os.environ.get("OPENAI_API_KEY"):
+        raise UsageError(
+            "no API key: set the environment variable OPENAI_API_KEY (any text will do for a server that needs no key)"
+        )
+
+
+def _counted(message: Any) -> Reply:
+    if run := current_run():
+        run.spent(_usage(message))
+    return read_message(message)
+
+
+def _checked(raw: str, reason: str | None, usage: Usage) -> Reply:
+    text = without_reasoning(raw).strip()
+    if not text:
+        what = "the reply holds reasoning only" if raw.strip() else "the reply is empty"
+        raise ReplyError(f"{what} (finish_reason {reason!r})", reply=raw, finish_reason=reason)
+    return Reply(text, reason, usage)
+
+
+def _usage(message: Any) -> Usage:
+    counted = getattr(message, "usage_metadata", None) or {}
+    return Usage(1, counted.get("input_tokens") or 0, counted.get("output_tokens") or 0)
+
+
+def _text_blocks(content: Any) -> str:
+    if not isinstance(content, Sequence) or isinstance(content, str):
+        return content if isinstance(content, str) else ""
+    texts = [block if isinstance(block, str) else block.get("text") for block in content if _is_text(block)]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _is_text(block: Any) -> bool:
+    return isinstance(block, str) or (isinstance(block, Mapping) and block.get("type") in ("text", "output_text"))
+
+
+def _refusal(message: Any, raw: str, reason: str | None) -> str:
+    """How the model refused: told beside the content, in a block of it, or as why it stopped; "" if it did not."""
+    extra = getattr(message, "additional_kwargs", None) or {}
+    blocks = message.content if isinstance(message.content, list) else []
+    told = [extra.get("refusal"), *(block.get("refusal") for block in blocks if isinstance(block, Mapping))]
+    found = next((str(text) for text in told if text), "")
+    return found or (raw.strip() or "it gave no reason" if reason == "refusal" else "")
+
+
+def _finish_reason(details: Mapping[str, Any]) -> str | None:
+    incomplete = details.get("incomplete_details") or {}
+    named = (details.get(name) for name in ("finish_reason", "stop_reason", "done_reason", "stopReason"))
+    reason = next((str(reason) for reason in (incomplete.get("reason"), *named) if reason), None)
+    known = reason.lower() if reason else ""
+    return "length" if known in _CUT else "content_filter" if known in _FILTERED else reason
+
+
+def _parts(llm: Any) -> list[Any]:
+    """The Runnables that a chain, or a model with fallbacks, is made of."""
+    if fallbacks := getattr(llm, "fallbacks", None):
+        return [llm.runnable, *fallbacks]
+    steps = getattr(llm, "steps", None)
+    return list(steps) if isinstance(steps, list) else []
+
+
+def _stable(value: Any) -> str:
+    return json.dumps(
+        _public(value), sort_keys=True, ensure_ascii=False, default=lambda other: type(other).__qualname__
+    )
+
+
+def _public(value: Any) -> Any:
+    """A value without what may be a key of the user's, which neither names a model nor is to be stored."""
+    if isinstance(value, Mapping):
+        return {str(name): _public(item) for name, item in value.items() if not _SECRET_NAME.search(str(name))}
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    return [_public(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+@contextlib.contextmanager
+def _stopping(run: Run | None) -> Iterator[None]:
+    """Ask nothing more in a run whose model cannot be reached: every further call would wait in vain."""
+    if run and run.stopped is not None:
+        raise ModelUnreachableError(f"not asked, since an earlier call failed: {run.stopped}")
+    try:
+        yield
+    except ModelUnreachableError as error:
+        if run:
+            run.stop(error)
+        raise
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        raise _model_error(error) from error
+
+
+def _model_error(error: Exception) -> ModelError:
+    status, line = getattr(error, "status_code", None), _with_code(error)
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if status in (401, 403):
+        return ModelUnreachableError(f"the server refused the key ({status}): {line}")
+    if status == 404:
+        return ModelUnreachableError(f"the server does not know the model or the address (404): {line}")
+    if kinds & {"APIConnectionError", "ConnectionError"} and "APITimeoutError" not in kinds:
+        return ModelUnreachableError(f"no connection to the model's server: {line}")
+    if status == 400 and _PROMPT_FILTERED.search(line):
+        return ReplyError(f"the provider's content filter refused the prompt: {line}", finish_reason="content_filter")
+    if isinstance(error, IndexError):
+        return ModelError(f"{line} (a server's response without choices ends like this)")
+    return ModelError(line)
+
+
+def _with_code(error: Exception) -> str:
+    line, code = error_line(error), getattr(error, "code", None)
+    return f"{line} ({code})" if code and str(code) not in line else line

@@ -1,0 +1,120 @@
+"""The prompts: text files, one a stage, in a folder a language, with the same file names in each.
+
+To change a prompt, pass your own template to its stage. To add a language, add a folder with the same files.
+"""
+
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rag_transformers.errors import UsageError
+
+if TYPE_CHECKING:
+    from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+
+__all__ = ["checked_prompt", "languages", "load_prompt", "prompt_text", "template_text"]
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """The languages that have prompts, in the order of their names.
+
+    >>> languages()
+    ('en', 'zh')
+    """
+    return tuple(sorted(path.name for path in _FOLDER.iterdir() if (path / "extract_graph.txt").is_file()))
+
+
+@cache
+def prompt_text(stage: str, language: str) -> str:
+    """The text of a prompt, with its variables in braces.
+
+    Args:
+        stage: The stage's name, which is the file's: ``extract_graph``.
+        language: One of :func:`languages`.
+
+    Raises:
+        UsageError: There is no such prompt; the message lists what there is.
+
+    >>> "{text}" in prompt_text("extract_graph", "zh")
+    True
+    """
+    path = _FOLDER / language / f"{stage}.txt"
+    if language not in languages():
+        raise UsageError(f"no prompts for language {language!r}; there are: {', '.join(languages())}")
+    if not path.is_file():
+        stages = ", ".join(sorted(file.stem for file in path.parent.glob("*.txt")))
+        raise UsageError(f"no prompt {stage!r} for language {language!r}; there are: {stages}")
+    return path.read_text(encoding="utf-8")
+
+
+def load_prompt(stage: str, language: str) -> "PromptTemplate":
+    """The prompt of a stage as a LangChain template.
+
+    Args:
+        stage: The stage's name, which is the file's: ``extract_graph``.
+        language: One of :func:`languages`.
+
+    Raises:
+        UsageError: There is no such prompt; the message lists what there is.
+
+    >>> sorted(load_prompt("extract_graph", "en").input_variables)
+    ['history', 'text']
+    """
+    from langchain_core.prompts import PromptTemplate
+
+    return PromptTemplate.from_template(prompt_text(stage, language))
+
+
+def checked_prompt(
+    owner: str, prompt: Any, required: Collection[str], optional: Collection[str] = ()
+) -> "PromptTemplate | ChatPromptTemplate":
+    """A user's own prompt as a template, its variables checked before it is used.
+
+    Args:
+        owner: The class that takes it, for the message.
+        prompt: A text with variables in single braces, a PromptTemplate or a ChatPromptTemplate.
+        required: The variables that it must have.
+        optional: Those that it may have.
+
+    Raises:
+        UsageError: It is none of these, or has other variables; the message names them.
+
+    >>> checked_prompt("GraphExtractor", "List the names in {text}", {"text"}, {"history"}).input_variables
+    ['text']
+    """
+    from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+
+    if isinstance(prompt, str):
+        try:
+            prompt = PromptTemplate.from_template(prompt)
+        except ValueError as error:
+            raise UsageError(
+                f"{owner}: prompt is no template ({error}); double braces that mark no variable"
+            ) from error
+    if not isinstance(prompt, PromptTemplate | ChatPromptTemplate):
+        kind = type(prompt).__name__
+        raise UsageError(f"{owner}: prompt is {kind}; give a text, a PromptTemplate or a ChatPromptTemplate")
+    found = set(prompt.input_variables)
+    if set(required) <= found <= {*required, *optional}:
+        return prompt
+    may = f" and may have {', '.join(sorted(optional))}" if optional else ""
+    raise UsageError(
+        f"{owner}: prompt has the variables {', '.join(sorted(found)) or 'none'}; "
+        f"it must have {', '.join(sorted(required))}{may}, and no others"
+    )
+
+
+def template_text(prompt: "PromptTemplate | ChatPromptTemplate") -> str:
+    """The text of a template, with its roles where it has some; for the keys of what was made with it.
+
+    >>> template_text(load_prompt("answer_local", "en")) == prompt_text("answer_local", "en")
+    True
+    """
+    own = getattr(prompt, "template", None)
+    text = own if isinstance(own, str) else prompt.pretty_repr()
+    fixed = sorted((name, value) for name, value in prompt.partial_variables.items() if isinstance(value, str))
+    return f"{text}\n{fixed}" if fixed else text

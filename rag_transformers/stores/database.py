@@ -1,0 +1,309 @@
+"""The records of an index: documents, chunks, extractions and vectors, in one SQL database.
+
+Everything else in an index is derived from these. The database is reached through SQLAlchemy Core, so that another
+one than SQLite is a URL and not a rewrite. Each method that writes is one transaction.
+"""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from langchain_core.documents import Document
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import DatabaseError
+
+from rag_transformers.errors import IndexDamagedError
+from rag_transformers.graph import Extraction
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["Database", "DocumentRecord"]
+
+_BATCH = 500  # values in one statement, under every database's limit
+
+_metadata = MetaData()
+_documents = Table(
+    "documents",
+    _metadata,
+    Column("source", Text, primary_key=True),
+    Column("position", Integer, nullable=False, unique=True),
+    Column("fingerprint", String(64), nullable=False),
+)
+_chunks = Table(
+    "chunks",
+    _metadata,
+    Column("id", String(64), primary_key=True),
+    Column("source", Text, nullable=False, index=True),
+    Column("number", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("metadata", JSON, nullable=False),
+    Column("extraction", String(64)),
+    Column("searchable", Boolean, nullable=False),
+)
+_extractions = Table(
+    "extractions", _metadata, Column("key", String(64), primary_key=True), Column("found", JSON, nullable=False)
+)
+_vectors = Table(
+    "vectors", _metadata, Column("key", String(64), primary_key=True), Column("vector", LargeBinary, nullable=False)
+)
+
+
+@dataclass(frozen=True)
+class DocumentRecord:
+    """A document as it is stored: its source, its content's fingerprint, and its chunks in order."""
+
+    source: str
+    fingerprint: str
+    chunks: Sequence[Document] = field(default=(), repr=False)
+
+
+class Database:
+    """The records of one index.
+
+    Args:
+        path: The SQLite file, or any SQLAlchemy URL.
+
+    Raises:
+        IndexDamagedError: The file is no database, or lacks a table.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.name = str(path)
+        self._engine = _engine(path)
+        self._lock = threading.Lock()
+        with _named_damage(self.name):
+            _metadata.create_all(self._engine)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._engine.dispose()
+
+    # Documents and chunks
+
+    def fingerprints(self) -> dict[str, str]:
+        """The fingerprint of every document, by source, in reading order."""
+        rows = select(_documents.c.source, _documents.c.fingerprint).order_by(_documents.c.position)
+        return {source: fingerprint for source, fingerprint in self._rows(rows)}
+
+    def put_documents(self, records: Sequence[DocumentRecord]) -> None:
+        """Store documents with their chunks; one that is there keeps its place in the reading order."""
+        with self._writing() as connection:
+            last = connection.execute(select(func.max(_documents.c.position))).scalar()
+            position = -1 if last is None else last
+            known = {source for (source,) in connection.execute(select(_documents.c.source))}
+            for record in records:
+                connection.execute(delete(_chunks).where(_chunks.c.source == record.source))
+                values: dict[str, Any] = {"fingerprint": record.fingerprint}
+                if record.source in known:
+                    connection.execute(update(_documents).where(_documents.c.source == record.source).values(values))
+                else:
+                    position += 1
+                    connection.execute(insert(_documents).values(source=record.source, position=position, **values))
+                if record.chunks:
+                    connection.execute(insert(_chunks), [_chunk_row(chunk) for chunk in record.chunks])
+
+    def delete_documents(self, sources: Iterable[str]) -> int:
+        """Remove documents with their chunks; how many there were."""
+        with self._writing() as connection:
+            removed = 0
+            for source in sources:
+                connection.execute(delete(_chunks).where(_chunks.c.source == source))
+                removed += connection.execute(delete(_documents).where(_documents.c.source == source)).rowcount
+            return removed
+
+    def chunks(self, ids: Iterable[str] | None = None) -> list[Document]:
+        """Chunks in reading order: all, or those of these ids."""
+        query = select(_chunks.c.id, _chunks.c.text, _chunks.c.metadata, _documents.c.position, _chunks.c.number).join(
+            _documents, _documents.c.source == _chunks.c.source
+        )
+        if ids is None:
+            rows = self._rows(query.order_by(_documents.c.position, _chunks.c.number))
+        else:
+            rows = [row for part in _parts(ids) for row in self._rows(query.where(_chunks.c.id.in_(part)))]
+            rows.sort(key=lambda row: (row[3], row[4]))
+        return [
+            Document(id=id, page_content=text, metadata={**metadata, "order": position << 32 | number})
+            for id, text, metadata, position, number in rows
+        ]
+
+    def chunks_of(self, sources: Iterable[str]) -> list[Document]:
+        """The chunks of these documents, in reading order."""
+        query = select(_chunks.c.id)
+        parts = (self._rows(query.where(_chunks.c.source.in_(part))) for part in _parts(sources))
+        return self.chunks(id for part in parts for (id,) in part)
+
+    def chunk_ids(self) -> list[str]:
+        """The ids of all chunks, in reading order."""
+        query = select(_chunks.c.id).join(_documents, _documents.c.source == _chunks.c.source)
+        return [id for (id,) in self._rows(query.order_by(_documents.c.position, _chunks.c.number))]
+
+    def texts_outside(self, sources: Iterable[str]) -> set[str]:
+        """The texts of the chunks of all other documents."""
+        inside = set(sources)
+        return {text for source, text in self._rows(select(_chunks.c.source, _chunks.c.text)) if source not in inside}
+
+    def unsearchable(self) -> list[Document]:
+        """The chunks that the search structure does not hold yet, in reading order."""
+        return self.chunks([id for (id,) in self._rows(select(_chunks.c.id).where(_chunks.c.searchable.is_(False)))])
+
+    def set_searchable(self, ids: Iterable[str]) -> None:
+        """Note that the search structure holds these chunks."""
+        with self._writing() as connection:
+            for part in _parts(ids):
+                connection.execute(update(_chunks).where(_chunks.c.id.in_(part)).values(searchable=True))
+
+    def counts(self) -> dict[str, int]:
+        """How many documents, chunks, and chunks without an extraction there are."""
+        ((documents,),) = self._rows(select(func.count()).select_from(_documents))
+        ((chunks, extracted),) = self._rows(select(func.count(), func.count(_chunks.c.extraction)).select_from(_chunks))
+        return {"documents": documents, "chunks": chunks, "failed_chunks": chunks - extracted}
+
+    # Extractions
+
+    def extraction_keys(self) -> dict[str, str | None]:
+        """The key of the extraction that each chunk uses, by chunk id; None where there is none yet."""
+        return {id: key for id, key in self._rows(select(_chunks.c.id, _chunks.c.extraction))}
+
+    def known_extractions(self, keys: Iterable[str]) -> set[str]:
+        """Those of the keys under which an extraction is stored."""
+        query = select(_extractions.c.key)
+        return {key for part in _parts(keys) for (key,) in self._rows(query.where(_extractions.c.key.in_(part)))}
+
+    def put_extractions(self, found: Sequence[tuple[str, str, Extraction | None]]) -> None:
+        """Store (chunk id, key, extraction) each; with None the chunk takes the one that is stored under the key."""
+        with self._writing() as connection:
+            new = {key: extraction.to_dict() for _, key, extraction in found if extraction is not None}
+            for key, data in new.items():
+                connection.execute(delete(_extractions).where(_extractions.c.key == key))
+                connection.execute(insert(_extractions).values(key=key, found=data))
+            for id, key, _ in found:
+                connection.execute(update(_chunks).where(_chunks.c.id == id).values(extraction=key))
+
+    def extraction_order(self) -> list[tuple[str, str]]:
+        """(chunk id, extraction key) of every chunk that has one, in reading order."""
+        query = (
+            select(_chunks.c.id, _chunks.c.extraction)
+            .join(_documents, _documents.c.source == _chunks.c.source)
+            .where(_chunks.c.extraction.is_not(None))
+            .order_by(_documents.c.position, _chunks.c.number)
+        )
+        return [(id, key) for id, key in self._rows(query)]
+
+    def extractions(self, keys: Iterable[str]) -> dict[str, Extraction]:
+        """The extractions stored under these keys."""
+        query = select(_extractions.c.key, _extractions.c.found)
+        parts = (self._rows(query.where(_extractions.c.key.in_(part))) for part in _parts(keys))
+        return {key: Extraction.from_dict(found) for part in parts for key, found in part}
+
+    # Vectors
+
+    def vectors(self, keys: Iterable[str]) -> "dict[str, npt.NDArray[np.float32]]":
+        """The vectors stored under these keys; a key without one is left out."""
+        query = select(_vectors.c.key, _vectors.c.vector)
+        parts = (self._rows(query.where(_vectors.c.key.in_(part))) for part in _parts(keys))
+        return {key: np.frombuffer(blob, dtype="<f4") for part in parts for key, blob in part}
+
+    def some_vectors(self, count: int) -> "npt.NDArray[np.float32]":
+        """As many of the vectors, as rows; the same ones each time."""
+        rows = self._rows(select(_vectors.c.vector).order_by(_vectors.c.key).limit(count))
+        return np.array([np.frombuffer(blob, dtype="<f4") for (blob,) in rows], dtype=np.float32)
+
+    def known_vectors(self, keys: Iterable[str]) -> set[str]:
+        """Those of the keys under which a vector is stored."""
+        query = select(_vectors.c.key)
+        return {key for part in _parts(keys) for (key,) in self._rows(query.where(_vectors.c.key.in_(part)))}
+
+    def put_vectors(self, vectors: "Mapping[str, npt.NDArray[np.float32]]") -> None:
+        """Store vectors under their keys; one that is there stays."""
+        with self._writing() as connection:
+            stored = self.known_vectors(vectors)
+            rows = [
+                {"key": key, "vector": np.asarray(vector, dtype="<f4").tobytes()}
+                for key, vector in vectors.items()
+                if key not in stored
+            ]
+            if rows:
+                connection.execute(insert(_vectors), rows)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """One transaction; the threads of this process write one after the other."""
+        with self._lock, _named_damage(self.name), self._engine.begin() as connection:
+            yield connection
+
+    def _rows(self, query: Any) -> Sequence[Any]:
+        with _named_damage(self.name), self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+
+@contextlib.contextmanager
+def _named_damage(name: str) -> Iterator[None]:
+    """Turn the driver's complaint about a broken file into one that names it."""
+    try:
+        yield
+    except DatabaseError as error:
+        raise IndexDamagedError(f"{name}: the database cannot be used: {error.orig}") from error
+
+
+def _engine(path: Path | str) -> Engine:
+    url = path if isinstance(path, str) and "://" in path else f"sqlite:///{Path(path).as_posix()}"
+    engine = create_engine(url, json_serializer=_to_json)
+    if engine.dialect.name == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _: object) -> None:
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA journal_mode=WAL")  # readers and one writer do not wait for each other
+            cursor.execute("PRAGMA synchronous=FULL")  # what was committed survives a power cut
+            cursor.execute("PRAGMA busy_timeout=10000")
+            cursor.close()
+
+    return engine
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)  # metadata may hold dates and the like
+
+
+def _chunk_row(chunk: Document) -> dict[str, Any]:
+    metadata = {name: value for name, value in chunk.metadata.items() if name != "order"}
+    return {
+        "id": chunk.id,
+        "source": metadata["source"],
+        "number": metadata["chunk"],
+        "text": chunk.page_content,
+        "metadata": metadata,
+        "extraction": None,
+        "searchable": False,
+    }
+
+
+def _parts(values: Iterable[str]) -> Iterator[list[str]]:
+    listed = list(values)
+    for start in range(0, len(listed), _BATCH):
+        yield listed[start : start + _BATCH]

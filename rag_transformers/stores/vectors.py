@@ -1,0 +1,212 @@
+"""Vectors of texts, computed once and kept among the records, whatever asks for them."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+
+from rag_transformers.concurrency import current_run
+from rag_transformers.errors import IndexMismatchError, ModelError, UsageError, check_count
+from rag_transformers.models import error_line
+from rag_transformers.stores.database import Database
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from langchain_core.vectorstores import VectorStore
+
+__all__ = ["StoredEmbeddings", "VectorIndex", "embeddings_name", "text_key"]
+
+
+def text_key(*parts: str) -> str:
+    """A key made of texts: the same texts, the same key.
+
+    >>> text_key("a", "b") == text_key("a", "b") != text_key("ab")
+    True
+    """
+    digest = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest.hexdigest()
+
+
+def embeddings_name(embeddings: Embeddings) -> str:
+    """What names embeddings in a manifest: their own ``name``, else class and model."""
+    own = getattr(embeddings, "name", None)
+    if isinstance(own, str):
+        return own
+    model = next((getattr(embeddings, name) for name in ("model", "model_name") if hasattr(embeddings, name)), None)
+    kind = type(embeddings).__qualname__
+    return f"{kind}({model})" if isinstance(model, str) else kind
+
+
+class StoredEmbeddings(Embeddings):
+    """Embeddings that compute a text's vector once and keep it among the records of an index.
+
+    Args:
+        embeddings: What computes a vector.
+        database: Where it is kept.
+        batch_size: Texts in one request to ``embeddings``, at least 1.
+
+    Raises:
+        UsageError: ``batch_size`` is below 1.
+    """
+
+    def __init__(self, embeddings: Embeddings, database: Database, batch_size: int = 128) -> None:
+        self._batch_size = check_count("embedding_batch_size", batch_size)
+        self._embeddings = embeddings
+        self._database = database
+
+    async def prepare(self, texts: Sequence[str], size: int = 0) -> int:
+        """Compute and keep the vectors that are not there yet; returns the size of a vector.
+
+        Args:
+            texts: What to embed.
+            size: The size that the index already has, 0 where it has none.
+
+        Raises:
+            IndexMismatchError: The embeddings give another size.
+            ModelError: The embeddings failed.
+        """
+        missing = await asyncio.to_thread(self._missing, texts)
+        batches = [missing[i : i + self._batch_size] for i in range(0, len(missing), self._batch_size)]
+
+        async def one(batch: Sequence[str]) -> int:
+            vectors = _matrix(await self._compute(batch), batch)
+            _check_size(self._embeddings, vectors.shape[1], size)
+            await asyncio.to_thread(self._keep, batch, vectors)
+            return int(vectors.shape[1])
+
+        if self._is_remote():
+            sizes = await asyncio.gather(*(one(batch) for batch in batches))
+        else:  # batches of a computation in this process would only get in each other's way
+            sizes = [await one(batch) for batch in batches]
+        return sizes[-1] if sizes else size
+
+    def matrix(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
+        """The vectors of texts as rows of unit length, computed where they are not stored."""
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        if missing := self._missing(texts):
+            for start in range(0, len(missing), self._batch_size):
+                batch = missing[start : start + self._batch_size]
+                self._keep(batch, _matrix(_embed(self._embeddings, batch), batch))
+        found = self._database.vectors({text_key(text): None for text in texts})
+        return np.stack([found[text_key(text)] for text in texts])
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The vectors of texts, as LangChain asks for them."""
+        rows: list[list[float]] = self.matrix(texts).tolist()
+        return rows
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question, of unit length; not kept."""
+        row: list[float] = _matrix([self._embeddings.embed_query(text)], [text])[0].tolist()
+        return row
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """The vector of a question, of unit length; not kept."""
+        with _named_failure():
+            vector = await self._embeddings.aembed_query(text)
+        row: list[float] = _matrix([vector], [text])[0].tolist()
+        return row
+
+    def _is_remote(self) -> bool:
+        return type(self._embeddings).aembed_documents is not Embeddings.aembed_documents
+
+    async def _compute(self, batch: Sequence[str]) -> Any:
+        run = current_run()
+        with _named_failure():
+            if not self._is_remote():
+                return await asyncio.to_thread(_embed, self._embeddings, batch)
+            if run is None:
+                return await self._embeddings.aembed_documents(list(batch))
+            async with run.slot():
+                return await self._embeddings.aembed_documents(list(batch))
+
+    def _missing(self, texts: Sequence[str]) -> list[str]:
+        by_key = {text_key(text): text for text in texts}
+        stored = self._database.known_vectors(by_key)
+        return [text for key, text in by_key.items() if key not in stored]
+
+    def _keep(self, texts: Sequence[str], vectors: "npt.NDArray[np.float32]") -> None:
+        self._database.put_vectors({text_key(text): row for text, row in zip(texts, vectors, strict=True)})
+
+
+class VectorIndex:
+    """The nearest of many texts, over any LangChain VectorStore, by exact cosine.
+
+    Stores differ in what they call a score. Here the store only proposes; the cosine is computed from the vectors that
+    are kept among the records.
+
+    Args:
+        store: Where the texts are searched.
+        embeddings: Where their vectors are kept.
+    """
+
+    def __init__(self, store: "VectorStore", embeddings: StoredEmbeddings) -> None:
+        self._store = store
+        self._embeddings = embeddings
+
+    def add(self, texts: Sequence[Document]) -> None:
+        """Insert texts by their ids, or replace them."""
+        from rag_transformers.stores.chroma import add_documents
+
+        add_documents(self._store, texts)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove texts; an id that is not there is no error."""
+        if ids:
+            self._store.delete(list(ids))
+
+    def nearest(self, vector: Sequence[float], n: int) -> list[tuple[Document, float]]:
+        """The n nearest texts with the cosine of each, best first."""
+        found = self._store.similarity_search_by_vector(list(vector), k=n)
+        if not found:
+            return []
+        cosines = self._embeddings.matrix([text.page_content for text in found]) @ np.asarray(vector, dtype=np.float32)
+        order = sorted(range(len(found)), key=lambda i: (-round(float(cosines[i]), 6), found[i].id or ""))
+        return [(found[i], float(cosines[i])) for i in order]
+
+
+@contextlib.contextmanager
+def _named_failure() -> Iterator[None]:
+    """Say of a failure that it was the embeddings'."""
+    try:
+        yield
+    except (ModelError, UsageError):
+        raise
+    except Exception as error:
+        raise ModelError(f"the embeddings failed: {error_line(error)}") from error
+
+
+def _embed(embeddings: Embeddings, batch: Sequence[str]) -> Any:
+    """The vectors of texts, as an array where the embeddings give one."""
+    as_array = getattr(embeddings, "embed_array", embeddings.embed_documents)
+    return as_array(list(batch))
+
+
+def _matrix(vectors: Sequence[Sequence[float]], texts: Sequence[str]) -> "npt.NDArray[np.float32]":
+    matrix: Any = np.asarray(vectors, dtype=np.float32)
+    if matrix.ndim != 2 or len(matrix) != len(texts) or not matrix.shape[1]:
+        raise ModelError(
+            f"the embeddings gave {np.shape(vectors)} for {len(texts)} texts; one vector each was asked for"
+        )
+    if not np.isfinite(matrix).all():
+        raise ModelError("the embeddings gave a vector with numbers that are not finite")
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    unit: npt.NDArray[np.float32] = matrix / np.where(lengths > 0, lengths, 1)
+    return unit
+
+
+def _check_size(embeddings: Embeddings, size: int, expected: int) -> None:
+    if expected and size != expected:
+        raise IndexMismatchError(
+            f"the index was made with vectors of {expected} numbers, {embeddings_name(embeddings)} gives {size}: "
+            "open it with the embeddings that it was made with, or index into a new folder"
+        )

@@ -1,0 +1,245 @@
+"""The command line: what it prints, and that a user's mistake is one line, exit code 2, and changes nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_server import FakeReply, FakeServer, prompt_of
+from scripted_model import stage_reply
+
+from rag_transformers.cli import main
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of two short texts, made offline."""
+    here = tmp_path_factory.mktemp("cli")
+    (here / "texts").mkdir()
+    (here / "texts" / "pier.txt").write_text("Ada Moss founded Grain Trust in 1998.", encoding="utf-8")
+    (here / "texts" / "客栈.txt").write_text("林晚在青石镇开了一家客栈，名叫听雨楼。", encoding="utf-8")
+    assert main(["index", str(here / "texts"), "--out", str(here / "index")]) == 0
+    return here
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch, fake_server: FakeServer) -> FakeServer:
+    """A server that answers every stage, found through the usual variables."""
+    for name, value in fake_server.environment.items():
+        monkeypatch.setenv(name, value)
+    fake_server.reply = lambda body: stage_reply(prompt_of(body))
+    return fake_server
+
+
+class Refused:
+    """The outcome of a command that was wrong: exit code 2, one line, nothing made."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> str:
+        with pytest.raises(SystemExit) as stopped:
+            raise SystemExit(main(arguments))
+        code = stopped.value.code
+        told = self._capsys.readouterr().err
+        assert code == 2, told
+        assert "Traceback" not in told
+        assert len(told.strip().splitlines()) == 1, told
+        return told
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
+    return Refused(capsys)
+
+
+class TestIndex:
+    def test_it_says_what_was_found(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["index", str(EXAMPLES), "--out", str(tmp_path / "index")]) == 0
+        told = capsys.readouterr().out
+        for word in ("documents", "chunks", "vertices", "edges", "time"):
+            assert word in told
+        assert main(["index", str(EXAMPLES), "--out", str(tmp_path / "index")]) == 0
+        assert "0 new" in capsys.readouterr().out
+
+    def test_with_a_model_calls_and_tokens_are_counted(
+        self, tmp_path: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["index", str(EXAMPLES), "--out", str(tmp_path / "index"), "--model", "fake-chat"]) == 0
+        told = capsys.readouterr().out
+        assert f"{len(model.prompts)} calls" in told
+        assert model.peak <= 16
+
+    def test_a_dry_run_tells_the_cost_and_makes_nothing(
+        self, tmp_path: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        out = tmp_path / "index"
+        assert main(["index", str(EXAMPLES), "--out", str(out), "--model", "fake-chat", "--dry-run"]) == 0
+        told = capsys.readouterr().out
+        assert not out.exists()
+        assert not model.prompts
+        assert main(["index", str(EXAMPLES), "--out", str(out), "--model", "fake-chat"]) == 0
+        assert f"{len(model.prompts)} model calls" in told
+
+    def test_what_failed_is_told_and_the_exit_code_is_1(
+        self, folder: Path, tmp_path: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def reply(body: dict[str, object]) -> str | FakeReply:
+            prompt = prompt_of(body)
+            filtered = FakeReply(status=400, text="content filter", code="content_filter")
+            return filtered if "听雨楼" in prompt.split("[文本]:")[-1] else stage_reply(prompt)
+
+        model.reply = reply
+        assert main(["index", str(folder / "texts"), "--out", str(tmp_path / "i"), "--model", "fake-chat"]) == 1
+        told = capsys.readouterr()
+        assert "客栈.txt, chunk 0" in told.err
+        assert "content filter" in told.err
+        assert "1 failed" in told.out
+
+
+class TestQuery:
+    def test_the_answer_comes_with_its_sources(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["query", str(folder / "index"), "Who founded Grain Trust?"]) == 0
+        told = capsys.readouterr().out
+        assert "[1]" in told
+        assert "pier.txt" in told
+        assert "Ada Moss founded Grain Trust in 1998." in told
+
+    def test_json_is_the_same_as_data(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["query", str(folder / "index"), "林晚在哪里开了客栈？", "--json"]) == 0
+        text = capsys.readouterr().out
+        assert "听雨楼" in text  # as itself, not escaped
+        (citation, *_) = json.loads(text)["citations"]
+        read = (folder / "texts" / "客栈.txt").read_text(encoding="utf-8")
+        assert read[citation["start"] : citation["end"]] == citation["quote"]
+
+    def test_a_model_is_asked_with_the_passages(
+        self, folder: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["query", str(folder / "index"), "Who founded Grain Trust?", "--model", "fake-chat"]) == 0
+        assert "[1] " in model.prompts[-1]
+        assert "pier.txt" in capsys.readouterr().out
+
+    def test_what_is_not_in_the_index_is_said_to_be_missing(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["query", str(folder / "index"), "How do submarines hold their depth?", "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["found"] is False
+        assert answer["citations"] == []
+
+
+def test_stats_says_what_the_index_holds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", str(folder / "index"), "--json"]) == 0
+    stats = json.loads(capsys.readouterr().out)
+    assert (stats["documents"], stats["chunks"], stats["failed_chunks"]) == (2, 2, 0)
+    assert main(["stats", str(folder / "index")]) == 0
+    assert "documents" in capsys.readouterr().out
+
+
+class TestMistakes:
+    def test_no_files_of_a_known_kind(self, tmp_path: Path, refused: Refused) -> None:
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "readme.doc").write_text("x", encoding="utf-8")
+        told = refused("index", str(tmp_path / "in"), "--out", str(tmp_path / "out"))
+        assert "in" in told
+        assert ".txt" in told
+        assert not (tmp_path / "out").exists()
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [("empty.txt", b""), ("blank.md", b" \n\t\n"), ("image.txt", b"\x89PNG\r\n\x1a\n" + bytes(64))],
+    )
+    def test_files_without_a_text(self, tmp_path: Path, refused: Refused, name: str, content: bytes) -> None:
+        (tmp_path / name).write_bytes(content)
+        assert name in refused("index", str(tmp_path / name), "--out", str(tmp_path / "out"))
+        assert not (tmp_path / "out").exists()
+
+    def test_a_path_that_is_not_there(self, tmp_path: Path, refused: Refused) -> None:
+        assert "nowhere" in refused("index", str(tmp_path / "nowhere"), "--out", str(tmp_path / "out"))
+
+    def test_a_folder_that_holds_something_else(self, tmp_path: Path, folder: Path, refused: Refused) -> None:
+        (tmp_path / "notes.md").write_text("mine", encoding="utf-8")
+        assert "no index" in refused("index", str(folder / "texts"), "--out", str(tmp_path))
+        assert [path.name for path in tmp_path.iterdir()] == ["notes.md"]
+
+    @pytest.mark.parametrize("command", [["query", "x"], ["stats"]])
+    def test_a_folder_without_an_index(self, tmp_path: Path, refused: Refused, command: list[str]) -> None:
+        told = refused(command[0], str(tmp_path / "empty"), *command[1:])
+        assert "no index" in told
+        assert "rag-transformers index" in told
+        assert not (tmp_path / "empty").exists()
+
+    @pytest.mark.parametrize("question", ["", " \n\t"])
+    def test_an_empty_question(self, folder: Path, refused: Refused, question: str) -> None:
+        assert "question" in refused("query", str(folder / "index"), question)
+
+    def test_other_embeddings(self, folder: Path, model: FakeServer, refused: Refused) -> None:
+        told = refused("query", str(folder / "index"), "Who?", "--embedding-model", "fake-embedding")
+        assert "fake-embedding" in told
+        assert "use-multilingual" in told
+        assert not model.requests
+
+    def test_no_key(self, folder: Path, tmp_path: Path, refused: Refused) -> None:
+        told = refused("index", str(folder / "texts"), "--out", str(tmp_path / "out"), "--model", "m")
+        assert "OPENAI_API_KEY" in told
+        assert not (tmp_path / "out").exists()
+
+    def test_no_server(self, folder: Path, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        url = "http://127.0.0.1:9/v1"
+        told = refused(
+            "index", str(folder / "texts"), "--out", str(tmp_path / "out"), "--model", "m", "--base-url", url
+        )
+        assert url in told
+        assert not (tmp_path / "out").exists()
+
+    def test_a_refused_key_is_said_and_not_shown(
+        self, folder: Path, tmp_path: Path, model: FakeServer, refused: Refused, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-mine-1234")
+        model.reply = lambda body: FakeReply(
+            status=401, text="wrong key sk-secret-of-mine-1234", code="invalid_api_key"
+        )
+        told = refused("index", str(folder / "texts"), "--out", str(tmp_path / "out"), "--model", "m")
+        assert "key" in told
+        assert "secret" not in told
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            ["--chunk-size", "0"],
+            ["--chunk-size", "10", "--chunk-overlap", "10"],
+            ["--chunk-overlap", "-1"],
+            ["--concurrency", "0"],
+            ["--language", "tlh"],
+            ["--colour", "red"],
+        ],
+    )
+    def test_wrong_options(self, folder: Path, tmp_path: Path, refused: Refused, wrong: list[str]) -> None:
+        refused("index", str(folder / "texts"), "--out", str(tmp_path / "out"), *wrong)
+        assert not (tmp_path / "out").exists()
+
+    def test_a_damaged_manifest_is_named(self, tmp_path: Path, folder: Path, refused: Refused) -> None:
+        (tmp_path / "i").mkdir()
+        (tmp_path / "i" / "manifest.json").write_text('{"format": 1, "embed', encoding="utf-8")
+        assert "manifest.json" in refused("query", str(tmp_path / "i"), "Who?")
+        assert "manifest.json" in refused("index", str(folder / "texts"), "--out", str(tmp_path / "i"))
+
+    def test_a_newer_format_is_refused(self, tmp_path: Path, folder: Path, refused: Refused) -> None:
+        manifest = json.loads((folder / "index" / "manifest.json").read_text(encoding="utf-8"))
+        (tmp_path / "i").mkdir()
+        newer = json.dumps({**manifest, "format": 99})
+        (tmp_path / "i" / "manifest.json").write_text(newer, encoding="utf-8")
+        assert "99" in refused("stats", str(tmp_path / "i"))
+
+
+def test_it_works_on_a_console_that_cannot_show_chinese(folder: Path) -> None:
+    environment = {**os.environ, "PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "rag_transformers", "query", str(folder / "index"), "林晚在哪里开了客栈？"]
+    done = subprocess.run(command, capture_output=True, env=environment, check=True)
+    assert "听雨楼" in done.stdout.decode("utf-8")

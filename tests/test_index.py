@@ -1,0 +1,463 @@
+"""GraphIndex: documents in, a graph and cited answers out."""
+
+import asyncio
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_server import FakeReply, FakeServer, in_turn, prompt_of
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import RunnableLambda
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from pydantic import SecretStr
+from scripted_model import ScriptedChatModel, hash_reply
+
+from rag_transformers import Extraction, GraphIndex
+from rag_transformers.errors import (
+    IndexDamagedError,
+    IndexMismatchError,
+    ModelError,
+    ModelUnreachableError,
+    NoIndexError,
+    UsageError,
+)
+from rag_transformers.index import Progress
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def doc(text: str, source: str) -> Document:
+    return Document(text, metadata={"source": source})
+
+
+PIER = doc("Ada Moss founded Grain Trust in 1998. Grain Trust pays for the pier at Port Ellery.", "pier")
+INN = doc("林晚在青石镇开了一家客栈。客栈的名字叫听雨楼。", "inn")
+MILL = doc("Orrin Vale repaired the mill at Mill Lane. Ada Moss visited the mill in 2003.", "mill")
+
+
+class SizedEmbeddings(Embeddings):
+    """Letters counted, in vectors of a given size; says how often it was asked."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.requests: list[list[str]] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.requests.append(texts)
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return [1.0 + text.lower().count(chr(97 + i)) for i in range(self.size)]
+
+
+def triples(index: GraphIndex) -> list[tuple[str, str, str]]:
+    return [(edge.source, edge.name, edge.target) for edge in index.graph.edges()]
+
+
+def content(index: GraphIndex) -> tuple[Any, ...]:
+    graph = index.graph
+    return (
+        [(vertex.name, vertex.descriptions, vertex.chunks) for vertex in graph.vertices()],
+        [(edge.source, edge.name, edge.target, edge.descriptions, edge.chunks) for edge in graph.edges()],
+    )
+
+
+def own_text(prompt: str) -> str:
+    """The chunk that a prompt asks about, without the history that it shows."""
+    return re.split(r"\[(?:Text|文本)\]:", prompt)[-1]
+
+
+def scripted(**options: Any) -> ScriptedChatModel:
+    return ScriptedChatModel(reply=hash_reply, **options)
+
+
+class TestAdding:
+    def test_offline_the_documents_become_a_graph(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            report = index.add([PIER, INN, MILL])
+            assert (report.documents, report.added, report.failed) == (3, 3, ())
+            assert report.usage.calls == 0
+            assert {"Ada Moss", "Grain Trust", "Orrin Vale", "林晚"} <= {v.name for v in index.graph.vertices()}
+            assert (report.vertices, report.edges) == (index.graph.vertex_count, index.graph.edge_count)
+
+    def test_a_document_that_is_unchanged_is_passed_over(self, tmp_path: Path) -> None:
+        llm = scripted()
+        with GraphIndex.open(tmp_path / "index", llm) as index:
+            index.add([PIER, INN])
+            before, calls = content(index), len(llm.calls)
+            report = index.add([PIER, INN])
+            assert (report.added, report.unchanged, report.extracted) == (0, 2, 0)
+            assert len(llm.calls) == calls
+            assert content(index) == before
+
+    def test_an_edited_document_keeps_its_place_and_only_its_new_text_is_asked(self, tmp_path: Path) -> None:
+        llm = scripted()
+        edited = doc(INN.page_content + "听雨楼有三层。", "inn")
+        with GraphIndex.open(tmp_path / "one", llm) as index:
+            index.add([PIER, INN, MILL])
+            calls = len(llm.calls)
+            report = index.add([edited])
+            assert (report.changed, report.extracted) == (1, 1)
+            assert len(llm.calls) == calls + 1
+            sources = [chunk.metadata["source"] for chunk in index.chunks()]
+            assert sources == ["pier", "inn", "mill"]
+
+    def test_the_graph_does_not_depend_on_which_call_finishes_first(self, tmp_path: Path) -> None:
+        documents = [doc(f"{PIER.page_content} Note {n}. 第{n}条，青石镇。", f"note-{n}") for n in range(24)]
+        graphs = []
+        for concurrency in (1, 16):
+            llm = scripted(delay=0.001 * concurrency)
+            with GraphIndex.open(tmp_path / f"c{concurrency}", llm, concurrency=concurrency) as index:
+                index.add(documents)
+                graphs.append(content(index))
+                assert llm.peak <= concurrency
+                assert any("Section 1:" in prompt for prompt in llm.prompts)
+        assert graphs[0] == graphs[1]
+
+    def test_history_holds_earlier_chunks_only(self, tmp_path: Path) -> None:
+        llm = scripted()
+        with GraphIndex.open(tmp_path / "index", llm) as index:
+            index.add([doc(f"The mill at Mill Lane, part {n}.", f"part-{n}") for n in range(4)])
+        for prompt in llm.prompts:
+            text = prompt.split("[Text]:")[1]
+            own = int(text.split("part ")[1][0])
+            shown = prompt.split("[Context]:")[1].split("[Text]:")[0]
+            assert all(f"part {later}" not in shown for later in range(own, 4))
+
+    def test_a_failed_chunk_is_reported_and_alone_asked_again(self, tmp_path: Path) -> None:
+        broken = {"now": True}
+
+        def reply(prompt: str) -> str | Exception:
+            return TimeoutError() if broken["now"] and "听雨楼" in own_text(prompt) else hash_reply(prompt)
+
+        llm = ScriptedChatModel(reply=reply)
+        with GraphIndex.open(tmp_path / "index", llm) as index:
+            report = index.add([PIER, INN, MILL])
+            (failure,) = report.failed
+            assert (failure.source, failure.start, failure.end) == ("inn", 0, len(INN.page_content))
+            assert "TimeoutError" in failure.reason
+            assert index.stats()["failed_chunks"] == 1
+            broken["now"], calls = False, len(llm.calls)
+            assert index.add([PIER, INN, MILL]).failed == ()
+            assert len(llm.calls) == calls + 1
+        with GraphIndex.open(tmp_path / "whole", scripted()) as whole, GraphIndex.open(tmp_path / "index") as index:
+            whole.add([PIER, INN, MILL])
+            assert content(index) == content(whole)
+
+    def test_a_run_that_was_stopped_goes_on_from_there(self, tmp_path: Path) -> None:
+        def stop(progress: Progress) -> None:
+            if progress.stage == "extract":
+                raise RuntimeError("stopped")
+
+        documents = [PIER, INN, MILL]
+        with GraphIndex.open(tmp_path / "index", scripted(delay=0.01), concurrency=1) as index:
+            with pytest.raises(RuntimeError, match="stopped"):
+                index.add(documents, on_progress=stop)
+            done = 3 - index.stats()["failed_chunks"]
+        llm = scripted()
+        with GraphIndex.open(tmp_path / "index", llm) as index, GraphIndex.open(tmp_path / "w", scripted()) as whole:
+            index.add(documents)
+            whole.add(documents)
+            assert 0 < len(llm.calls) <= 3 - done
+            assert content(index) == content(whole)
+
+    def test_text_that_is_a_graph_already_is_read_without_a_model(self, tmp_path: Path) -> None:
+        llm = scripted()
+        text = "Entities:\n(eosq/tide-db#repository)\n(eosq#organisation)\n\nRelationships:\n(eosq#owns#eosq/tide-db#)"
+        with GraphIndex.open(tmp_path / "index", llm) as index:
+            index.add([doc(text, "graph")])
+            assert triples(index) == [("eosq", "owns", "eosq/tide-db")]
+            assert not llm.calls
+
+    def test_a_users_own_extractor_is_any_runnable(self, tmp_path: Path) -> None:
+        def extract(chunk: Document) -> Extraction:
+            return Extraction([], [(chunk.metadata["source"], "says", chunk.page_content[:3], "")])
+
+        with GraphIndex.open(tmp_path / "index", extractor=RunnableLambda(extract)) as index:
+            index.add([PIER, INN])
+            assert triples(index) == [("pier", "says", "Ada"), ("inn", "says", "林晚在")]
+
+    def test_an_extractor_that_returns_something_else_is_named(self, tmp_path: Path) -> None:
+        wrong: Any = RunnableLambda(lambda chunk: "no extraction")
+        with GraphIndex.open(tmp_path / "index", extractor=wrong) as index, pytest.raises(UsageError, match="str"):
+            index.add([PIER])
+
+    def test_deleting_a_document_equals_never_having_added_it(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "a", scripted()) as index, GraphIndex.open(tmp_path / "b", scripted()) as other:
+            index.add([PIER, MILL])
+            index.add([INN])
+            assert index.delete("inn")
+            assert not index.delete("inn")
+            other.add([PIER, MILL])
+            assert content(index) == content(other)
+            assert "inn" not in {d.metadata["source"] for d in index.retrieve("林晚的客栈在哪里？")}
+
+    def test_two_documents_of_one_source_are_refused_if_they_differ(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            with pytest.raises(UsageError, match="pier"):
+                index.add([PIER, doc("Another text.", "pier")])
+            assert index.add([PIER, PIER]).documents == 1
+
+    def test_nothing_is_made_where_nothing_is_given(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index, pytest.raises(UsageError, match="no documents"):
+            index.add([])
+        assert not (tmp_path / "index").exists()
+
+    def test_metadata_that_chroma_refuses_is_no_fault(self, tmp_path: Path) -> None:
+        odd = Document(PIER.page_content, metadata={"source": "odd", "author": None, "place": {"file": "g"}, "page": 3})
+        with GraphIndex.open(tmp_path / "index", scripted()) as index:
+            assert index.add([odd]).failed == ()
+            (found,) = index.retrieve("Grain Trust")
+            assert found.metadata["place"] == {"file": "g"}
+            assert found.metadata["page"] == 3
+
+    def test_special_tokens_and_broken_characters_are_text(self, tmp_path: Path) -> None:
+        text = "The tag <|endoftext|> closes a sample of Ada Moss. Half a pair: \ud83d. NUL: \x00. {braces}"
+        with GraphIndex.open(tmp_path / "index", scripted()) as index:
+            assert index.add([doc(text, "odd")]).failed == ()
+            assert "<|endoftext|>" in index.chunks()[0].page_content
+
+
+class TestAsking:
+    def test_the_best_chunks_come_first_with_their_source(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER, INN, MILL])
+            found = index.retrieve("Who repaired the mill?", k=2)
+            assert found[0].metadata["source"] == "mill"
+            assert len(found) == 2
+            assert found[0].metadata["score"] >= found[1].metadata["score"]
+
+    def test_offline_answers_quote_and_cite(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER, INN, MILL])
+            answer = index.query("客栈叫什么名字？")
+            assert "听雨楼" in answer.text
+            citation = answer.citations[0]
+            assert INN.page_content[citation.start : citation.end] == citation.quote
+            assert answer.usage.calls == 0
+
+    def test_a_model_answers_from_numbered_passages_and_cites_only_those(self, tmp_path: Path) -> None:
+        llm = ScriptedChatModel(reply=lambda prompt: "It was Orrin Vale [1]. More is known [9].")
+        with GraphIndex.open(tmp_path / "index", llm, extractor=RunnableLambda(lambda chunk: Extraction())) as index:
+            index.add([PIER, INN, MILL])
+            with pytest.warns(UserWarning, match=r"\[9\]"):
+                answer = index.query("Who repaired the mill?")
+            assert "[9]" not in answer.text
+            assert [citation.source for citation in answer.citations] == ["mill"]
+            assert answer.usage.calls == 1
+            assert "[1] Orrin Vale repaired" in llm.prompts[0]
+
+    def test_the_context_keeps_to_its_budget(self, tmp_path: Path) -> None:
+        llm = ScriptedChatModel(reply=lambda prompt: "Yes [1].")
+        options: dict[str, Any] = {"extractor": RunnableLambda(lambda chunk: Extraction()), "max_context_tokens": 60}
+        with GraphIndex.open(tmp_path / "index", llm, **options) as index:
+            index.add([doc(f"The mill at Mill Lane has a wheel, number {n}. " * 5, f"d{n}") for n in range(8)])
+            answer = index.query("Where is the mill with the wheel?")
+            assert 0 < sum(len(passage.page_content) for passage in answer.context) < 60 * 6
+
+    def test_what_is_not_there_is_said_without_a_call(self, tmp_path: Path) -> None:
+        llm = scripted()
+        with GraphIndex.open(tmp_path / "index", llm) as index:
+            index.add([PIER, INN, MILL])
+            calls = len(llm.calls)
+            answer = index.query("How do submarines hold their depth?")
+            assert not answer.found
+            assert not answer.citations
+            assert len(llm.calls) == calls
+
+    @pytest.mark.parametrize("question", ["", "  \n\t", None])
+    def test_an_empty_question_is_refused_before_anything_is_asked(self, tmp_path: Path, question: Any) -> None:
+        embeddings = SizedEmbeddings(4)
+        llm = scripted()
+        with GraphIndex.open(tmp_path / "index", llm, embeddings) as index:
+            index.add([PIER])
+            asked, calls = len(embeddings.requests), len(llm.calls)
+            for ask in (index.query, index.retrieve):
+                with pytest.raises(ValueError, match="question is empty"):
+                    ask(question)
+            assert (len(embeddings.requests), len(llm.calls)) == (asked, calls)
+
+    def test_where_there_is_no_index_it_says_how_to_make_one(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "none") as index:
+            for ask in (index.query, index.retrieve):
+                with pytest.raises(NoIndexError, match="rag-transformers index"):
+                    ask("Who?")
+            with pytest.raises(NoIndexError):
+                index.stats()
+        assert not (tmp_path / "none").exists()
+
+    @pytest.mark.parametrize("wrong", [{"mode": "sideways"}, {"k": 0}, {"k": True}])
+    def test_wrong_arguments_are_named(self, tmp_path: Path, wrong: dict[str, Any]) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER])
+            with pytest.raises(UsageError, match=next(iter(wrong))):
+                index.query("Who?", **wrong)
+
+
+class TestLoops:
+    def test_one_object_in_two_loops(self, tmp_path: Path) -> None:
+        index = GraphIndex.open(tmp_path / "index", scripted(delay=0.01), concurrency=2)
+        asyncio.run(index.aadd([doc("Alpha one.", "a"), doc("Beta two.", "b"), doc("Gamma three.", "c")]))
+        asyncio.run(index.aadd([doc("Delta four.", "d")]))
+        assert [chunk.metadata["source"] for chunk in index.chunks()] == ["a", "b", "c", "d"]
+        assert index.stats()["failed_chunks"] == 0
+        index.close()
+
+    async def test_the_sync_form_works_within_a_running_loop(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            assert index.add([PIER]).documents == 1
+            assert index.query("Who founded Grain Trust?").found
+
+    async def test_the_async_forms_do_the_same(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            await index.aadd([PIER, INN])
+            found, answer, stats = await asyncio.gather(
+                index.aretrieve("Grain Trust", 1), index.aquery("Who founded Grain Trust?"), index.astats()
+            )
+            assert found == index.retrieve("Grain Trust", 1)
+            assert answer == index.query("Who founded Grain Trust?")
+            assert stats == index.stats()
+            assert await index.adelete("pier")
+
+
+class TestFolder:
+    def test_it_can_be_deleted_and_made_again_in_one_process(self, tmp_path: Path) -> None:
+        folder = tmp_path / "index"
+        for source in ("a", "b"):
+            with GraphIndex.open(folder) as index:
+                index.add([doc(f"Ada Moss lives in house {source}.", source)])
+                assert [chunk.metadata["source"] for chunk in index.chunks()] == [source]
+            shutil.rmtree(folder)
+
+    def test_it_is_the_same_after_reopening(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER, INN, MILL])
+            before = content(index), index.query("Who repaired the mill?")
+        with GraphIndex.open(tmp_path / "index") as index:
+            assert (content(index), index.query("Who repaired the mill?")) == before
+
+    def test_embeddings_of_another_size_are_refused_before_any_model_call(self, tmp_path: Path) -> None:
+        llm = scripted()
+        with GraphIndex.open(tmp_path / "index", llm, SizedEmbeddings(8)) as index:
+            index.add([PIER])
+            before, calls = content(index), len(llm.calls)
+        with GraphIndex.open(tmp_path / "index", llm, SizedEmbeddings(5)) as index:
+            with pytest.raises(IndexMismatchError, match=r"8.*5") as refused:
+                index.add([INN])
+            assert "collection" in str(refused.value)
+            assert "new folder" in str(refused.value)
+            assert len(llm.calls) == calls
+            assert content(index) == before
+
+    def test_other_embeddings_are_refused_and_both_are_named(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER])
+        with pytest.raises(IndexMismatchError, match=r"use-multilingual.*SizedEmbeddings"):
+            GraphIndex.open(tmp_path / "index", embeddings=SizedEmbeddings(8))
+
+    def test_requests_to_the_embeddings_hold_no_more_texts_than_told(self, tmp_path: Path) -> None:
+        embeddings = SizedEmbeddings(8)
+        documents = [doc(f"Lamp number {n} stands at the quay", f"d{n}") for n in range(25)]
+        options: dict[str, Any] = {"embedding_batch_size": 10}
+        with GraphIndex.open(tmp_path / "index", None, embeddings, **options) as index:
+            index.add(documents)
+            assert [len(texts) for texts in embeddings.requests] == [10, 10, 5]
+            index.add(documents)
+            assert len(embeddings.requests) == 3
+
+    def test_what_a_service_says_against_a_request_is_shown(self, tmp_path: Path, fake_server: FakeServer) -> None:
+        fake_server.embed = lambda body: FakeReply(status=400, text="batch size is invalid, at most 10 texts")
+        embeddings = OpenAIEmbeddings(
+            model="m", base_url=fake_server.base_url, api_key=SecretStr("k"), check_embedding_ctx_length=False
+        )
+        with (
+            GraphIndex.open(tmp_path / "index", None, embeddings) as index,
+            pytest.raises(ModelError, match="10 texts"),
+        ):
+            index.add([PIER])
+
+    @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 1}'])
+    def test_a_damaged_manifest_is_named_and_not_overwritten(self, tmp_path: Path, damage: bytes) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER])
+        manifest = tmp_path / "index" / "manifest.json"
+        manifest.write_bytes(damage)
+        with pytest.raises(IndexDamagedError, match=r"manifest\.json"):
+            GraphIndex.open(tmp_path / "index")
+        assert manifest.read_bytes() == damage
+
+    def test_a_newer_format_is_refused(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER])
+        manifest = tmp_path / "index" / "manifest.json"
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 2}), encoding="utf-8")
+        with pytest.raises(IndexMismatchError, match="update"):
+            GraphIndex.open(tmp_path / "index")
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"concurrency": 0},
+            {"language": "tlh"},
+            {"embedding_batch_size": 0},
+            {"max_context_tokens": True},
+            {"llm": 3},
+        ],
+    )
+    def test_wrong_arguments_are_named_when_it_is_opened(self, tmp_path: Path, wrong: dict[str, Any]) -> None:
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            GraphIndex.open(tmp_path / "index", **wrong)
+
+
+class TestOverHttp:
+    @pytest.fixture
+    def llm(self, fake_server: FakeServer) -> ChatOpenAI:
+        fake_server.reply = lambda body: hash_reply(prompt_of(body))
+        return ChatOpenAI(model="fake-chat", base_url=fake_server.base_url, api_key=SecretStr("k"), max_retries=2)
+
+    def test_the_examples_become_the_same_graph_as_with_a_model_in_the_process(
+        self, tmp_path: Path, fake_server: FakeServer, llm: ChatOpenAI
+    ) -> None:
+        fake_server.reply = lambda body: FakeReply(hash_reply(prompt_of(body)), hang=0.1)
+        with GraphIndex.open(tmp_path / "http", llm) as index, GraphIndex.open(tmp_path / "own", scripted()) as own:
+            report = index.add(EXAMPLES)
+            own.add(EXAMPLES)
+            assert report.failed == ()
+            assert report.usage.calls == len(fake_server.prompts) == report.chunks
+            assert 1 < fake_server.peak <= 16
+            assert content(index) == content(own)
+
+    def test_a_rate_limit_is_waited_for(self, tmp_path: Path, fake_server: FakeServer, llm: ChatOpenAI) -> None:
+        busy = FakeReply(status=429, text="slow down", headers={"Retry-After": "0"})
+        fake_server.reply = in_turn(busy, busy, "Entities:\n(Ada Moss#Founder)\nRelationships:\n")
+        with GraphIndex.open(tmp_path / "index", llm) as index:
+            assert index.add([PIER]).failed == ()
+            assert len(fake_server.prompts) == 3
+
+    def test_a_refused_key_ends_the_run_at_once(self, tmp_path: Path, fake_server: FakeServer, llm: ChatOpenAI) -> None:
+        fake_server.reply = lambda body: FakeReply(status=401, text="wrong key")
+        with GraphIndex.open(tmp_path / "index", llm, concurrency=1) as index:
+            with pytest.raises(ModelUnreachableError, match="key"):
+                index.add([PIER, INN, MILL])
+            assert len(fake_server.prompts) == 1
+
+    def test_what_cannot_be_read_is_reported_and_asked_again_next_time(
+        self, tmp_path: Path, fake_server: FakeServer, llm: ChatOpenAI
+    ) -> None:
+        def cut(body: dict[str, Any]) -> str | FakeReply:
+            text = hash_reply(prompt_of(body))
+            return FakeReply(text[:40], finish_reason="length") if "Mill Lane" in own_text(prompt_of(body)) else text
+
+        fake_server.reply = cut
+        with GraphIndex.open(tmp_path / "index", llm) as index:
+            (failure,) = index.add([PIER, INN, MILL]).failed
+            assert failure.source == "mill"
+            assert "token limit" in failure.reason
+            fake_server.reply = lambda body: hash_reply(prompt_of(body))
+            asked = len(fake_server.prompts)
+            assert index.add([PIER, INN, MILL]).failed == ()
+            assert len(fake_server.prompts) == asked + 1
