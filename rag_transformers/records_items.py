@@ -114,7 +114,7 @@ def plain_key(key: str) -> str:
 def after_string(marks: str = "\"'") -> str:
     """What of JSON's structure follows a string: a colon, a bracket, or a comma and what may stand behind it."""
     key = rf"(?:[{marks}]\w{{1,40}}[{marks}]\s*+:|\w{{1,40}}\s*+:\s*+[{marks}\[{{])"
-    return rf"\s*+(?:[:}}\]]|,\s*+[{marks}{{\[}}\]]|,?\s*+{key}|\{{\s*+[{marks}]|\Z)"
+    return rf"\s*+(?:[:}}\]]|,\s*+[{marks}{{\[}}\]]|,?\s*+{key}|\{{\s*+[{marks}]|,?\s*+\Z)"
 
 
 # Inside an object a string that never ends goes to the end of the object, and is no value.

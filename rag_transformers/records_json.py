@@ -29,7 +29,7 @@ _OPENING = re.compile(r"\{(?=\s*+[\"'\w])|\[(?=\s*+[\[{\"'])")
 _START = re.compile(r"\s*+(?:`{3,}\w*+\s*+)?(?:\{\s*+[\"'\w]|\[\s*+[{\[])")
 _COLON = re.compile(r"\s*+:\s*+(\[?)")
 _ANY_KEY = re.compile(
-    "name|entity|node|source|subject|head|from|target|object|tail|to|relation|predicate|id|实体|名称|关系|源|主语|目标|宾语",
+    r"name|entity|node|source|subject|head|from|target|object|tail|to|relation|predicate|id|实体|名称|关系|源|主语|目标|宾语|\\u",
     re.IGNORECASE,
 )
 _LEVELS = 3
@@ -182,6 +182,7 @@ class _Reader:
             self.items += [JsonItem(line, section, name, (name, "")) for name in names]
         elif len(text) > len("[ [] ]"):
             self.items.append(JsonItem(line, section, text, fault=_UNORDERED))
+            self.foreign = True
         return len(text) > len("[ [] ]")
 
     def _read_rest(self) -> None:

@@ -8,13 +8,15 @@ from rag_transformers.records_text import CLOSE, OPEN, Section, clean_field, hea
 
 __all__ = ["Found", "fields_of", "find_records", "row_of"]
 
-# Decoration that may stand before a record on its line: bullets, quotes, emphasis, a check box, a number.
-_DECOR = r"(?:[^\w()（）#＃]|_)*+"
+# Decoration that may stand before a record on its line: bullets, quotes, emphasis, a tag, a check box, a number.
+_DECOR = r"(?:</?[A-Za-z]\w{0,12}>|[^\w()（）#＃]|_)*+"
 _LABEL = (
     r"(?:#?\d{1,4}\s?[.)）:：、．|\]-]|(?:[A-Za-z]|[ivxIVX]{1,4}|[一二三四五六七八九十]{1,3})[.)）:：、．\]]"
     r"|[(（](?:\d{1,3}|[一二三四五六七八九十]{1,3})[)）]|[①-⒛])?"
 )
 _START = re.compile(rf"{_DECOR}(?:#{{1,6}}(?=[\s*(（]))?{_DECOR}{_LABEL}{_DECOR}(?=[{OPEN}])")
+# A number in brackets before what is no record, and none itself.
+_REMARK = re.compile(rf"{_DECOR}[(（]\d{{1,3}}[)）]\s*+[^\W\d]")
 _BULLET = re.compile(r"\s*+(?:[*+•·●>-]\s++)*+(?:\d{1,3}(?:[.)）]\s++|[、．]\s*+))?")
 
 # A record with brackets inside brackets, to three levels; deeper ones are counted.
@@ -92,7 +94,7 @@ class _Reader:
         if heading:
             self.section = heading.section
             return self._read_rest(line, heading.end)
-        if start:
+        if start and not _REMARK.match(line):
             return self._read_run(start.end())
         glued = _GLUED.search(line)
         if glued:

@@ -37,7 +37,7 @@ _NEAR = 300
 """How far from a tag the bracket may stand in which it is a mention and no tag."""
 
 
-def without_reasoning(text: str) -> str:
+def without_reasoning(text: str, *, keep_lines: bool = False) -> str:
     r"""A reply without its reasoning blocks, complete or not.
 
     A block that is never closed goes to the end of the text; one whose opening tag is missing (servers that put the
@@ -46,6 +46,7 @@ def without_reasoning(text: str) -> str:
 
     Args:
         text: The reply of a model.
+        keep_lines: Leave the line feeds of each block, and those around it, so that lines keep their numbers.
 
     >>> without_reasoning("<think>Who is he?</think>\n\nAda Moss is a founder.")
     'Ada Moss is a founder.'
@@ -53,7 +54,11 @@ def without_reasoning(text: str) -> str:
     ('Yes.', 'Yes.')
     """
     spans = _reasoning(text)
-    return "".join(_kept(text, spans)).strip() if spans else text
+    if not spans:
+        return text
+    breaks = ["\n" * text.count("\n", start, end) if keep_lines else "" for start, end in spans]
+    kept = "".join(piece + gap for piece, gap in zip(_kept(text, spans), [*breaks, ""], strict=True))
+    return kept if keep_lines else kept.strip()
 
 
 def _reasoning(text: str) -> list[tuple[int, int]]:
@@ -61,24 +66,27 @@ def _reasoning(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     if not any(mark in text for mark in "<[◁"):
         return spans
-    opened = -1
+    opened = begun = -1  # the first tag since the last block, and the first that starts a line or a sentence
     for tag in _TAG.finditer(text):
-        if _is_mention(text, tag):
+        before = text[max(0, tag.start() - _NEAR) : tag.start()].rpartition("\n")[2]
+        if _is_mention(before, text[tag.end() : tag.end() + _NEAR].partition("\n")[0]):
             continue
-        shuts = any(tag.group(name) for name in ("shut", "shut2", "shut3", "shut4"))
-        if shuts and opened < 0:
-            spans = [(0, tag.end())]
-        elif shuts:
-            spans.append((opened, tag.end()))
-            opened = -1
-        elif opened < 0:
-            opened = tag.start()
-    return spans if opened < 0 else [*spans, (opened, len(text))]
+        if not any(tag.group(name) for name in ("shut", "shut2", "shut3", "shut4")):
+            opened = opened if opened >= 0 else tag.start()
+            in_sentence = before[-1:] == " " and before.rstrip()[-1:].isalnum()
+            begun = begun if begun >= 0 or in_sentence else tag.start()
+            continue
+        if opened < 0:
+            spans.clear()
+        spans.append((max(0, opened), tag.end()))
+        opened = begun = -1
+    if begun >= 0:  # never closed; in "it writes <think> tags" there is no block
+        spans.append((begun, len(text)))
+    return spans
 
 
-def _is_mention(text: str, tag: re.Match[str]) -> bool:
-    before = text[max(0, tag.start() - _NEAR) : tag.start()].rpartition("\n")[2]
-    after = text[tag.end() : tag.end() + _NEAR].partition("\n")[0]
+def _is_mention(before: str, after: str) -> bool:
+    """Whether a tag between these is spoken of: it stands in code marks, or in a bracket that closes on its line."""
     if before.endswith("`") and after.startswith("`"):
         return True
     bracket = _BRACKET.search(after)
@@ -141,13 +149,8 @@ def reply_lines(text: str) -> list[tuple[int, str]]:
     >>> reply_lines("Sure!\n```text\nEntities:\n```\n\n")
     [(1, 'Sure!'), (3, 'Entities:')]
     """
-    spans = _reasoning(text)
-    if spans:
-        # Line feeds of a block stay, so that what is rejected is named by its line in the reply.
-        pieces = _kept(text, spans)
-        breaks = ["\n" * text.count("\n", start, end) for start, end in spans]
-        text = "".join(piece + gap for piece, gap in zip(pieces, [*breaks, ""], strict=True))
-    lines = list(enumerate(_SOUP.sub(_thinned, text).rstrip().split("\n"), 1))
+    text = _SOUP.sub(_thinned, without_reasoning(text, keep_lines=True))
+    lines = list(enumerate(text.rstrip().split("\n"), 1))
     if "```" in text or "~~~" in text:
         found = [(number, _unfenced(line)) for number, line in lines]
         lines = [(number, line) for number, line in found if line is not None]
@@ -184,7 +187,7 @@ def is_blank(line: str) -> bool:
 
 # ── Headings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_DECOR = r"(?:</?(?:b|i|u|em|strong|mark|span|p|div|h[1-6])>|[^\w()（）:：]|_)*+"
+_DECOR = r"(?:</?(?!entit|relation|nodes|edges|triples)[a-z]\w{0,12}>|[^\w()（）:：]|_)*+"
 _NUMERAL = r"(?:\d{1,3}|[ivx]{1,4}|[a-z]|[一二三四五六七八九十]{1,3})"
 _LABEL = (
     rf"(?:(?:part|section|step|第)?\s?{_NUMERAL}\s?(?:部分|步|节)?\s?[.)）:：、．\]–—-]"

@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from rag_transformers.errors import IndexDamagedError
 from rag_transformers.evidence import Evidence, find_evidence
 from rag_transformers.lexical import Lexical
-from rag_transformers.retrieval import NEAREST_SENTENCES, lexical_text, rank, sentence_texts
+from rag_transformers.retrieval import NEAREST_SENTENCES, SentenceText, lexical_text, rank, sentence_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rag_transformers.stores.folder import IndexFolder
 
-__all__ = ["Found", "Searcher", "plain_chunk", "sentence_documents"]
+__all__ = ["Found", "Searcher", "plain_chunk", "search_units"]
 
 
 class Found(NamedTuple):
@@ -79,7 +79,11 @@ class Searcher:
         return Found([_scored(chunk, scores[str(chunk.id)]) for chunk in chunks], evidence)
 
     def _vectors(self, chunk: Document) -> "npt.NDArray[np.float32]":
-        return self._folder.embeddings.matrix([sentence.text for sentence in sentence_texts(chunk)])
+        """The vectors of a chunk's sentences; where only chunks have vectors, each sentence has that of its chunk."""
+        sentences = sentence_texts(chunk)
+        if self._folder.by_sentence:
+            return self._folder.embeddings.matrix([sentence.text for sentence in sentences])
+        return self._folder.embeddings.matrix([chunk.page_content]).repeat(len(sentences), axis=0)
 
     def _read(self) -> Lexical | None:
         try:
@@ -99,15 +103,17 @@ def _scored(chunk: Document, score: float) -> Document:
     return Document(plain.page_content, id=plain.id, metadata={**plain.metadata, "score": score})
 
 
-def sentence_documents(chunk: Document) -> list[Document]:
-    """What the search structure holds of a chunk: its sentences, with their place in it."""
+def search_units(chunk: Document, by_sentence: bool) -> list[Document]:
+    """What the search structure holds of a chunk: its sentences, with their place in it, or the chunk as a whole."""
+    whole = SentenceText(0, len(chunk.page_content), chunk.page_content)
+    units = sentence_texts(chunk) if by_sentence else [whole]
     return [
         Document(
             id=f"{chunk.id}-{number}",
-            page_content=sentence.text,
-            metadata={"chunk": str(chunk.id), "start": sentence.start, "end": sentence.end},
+            page_content=unit.text,
+            metadata={"chunk": str(chunk.id), "start": unit.start, "end": unit.end},
         )
-        for number, sentence in enumerate(sentence_texts(chunk))
+        for number, unit in enumerate(units)
     ]
 
 

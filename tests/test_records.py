@@ -69,6 +69,8 @@ DOCK = f"{E}(Ore Dock#Pier)"
         f"{DOCK}\n<think>\n{DRAFT}",
         f"<think>one</think>\n{DOCK}\n<reasoning>{DRAFT}</reasoning>",
         f"<think>I write <think> tags, then {DRAFT}</think>{DOCK}",
+        f"I write <think> tags.\n{DOCK}\n<think>{DRAFT}",
+        f"{DOCK}\nSure.<think>{DRAFT}",
     ],
 )
 def test_rule_1_reasoning_is_removed_complete_or_not(reply: str) -> None:
@@ -83,7 +85,8 @@ def test_rule_1_a_reply_that_is_only_reasoning_is_empty() -> None:
 def test_rule_1_a_tag_that_is_spoken_of_is_no_reasoning() -> None:
     reply = f"{E}(Parser#Drops <think> and </think> tags)\n(Ore Dock#Pier)\n(Guide#Shows `<think>` too)"
     assert [name for name, _ in entities(reply)] == ["Parser", "Ore Dock", "Guide"]
-    assert without_reasoning("The tag is `<think>`, and no other.") == "The tag is `<think>`, and no other."
+    for text in ("The tag is `<think>`, and no other.", "It writes <think> tags.", "a < b > c"):
+        assert without_reasoning(text) == text
 
 
 @pytest.mark.parametrize("fence", ["```", "```text", "~~~", "  ```markdown", "````", "``` text", "```graph-records"])
@@ -175,6 +178,10 @@ TAILS = (" and more text", "<|COMPLETE|>", "</s>", " -- done.", "**", "` |", " [
 @pytest.mark.parametrize("bullet", BULLETS)
 def test_rule_3_a_record_starts_after_bullets_and_numbers(bullet: str) -> None:
     assert entities(f"{E}{bullet}(Ore Dock#Pier)") == [("Ore Dock", "Pier")]
+
+
+def test_rule_3_a_numbered_remark_is_prose() -> None:
+    assert entities(f"{E}(1) I merged two names.\n(2) (Ore Dock#Pier)\n(4)") == [("Ore Dock", "Pier"), ("4", "")]
 
 
 def test_rule_3_a_record_starts_after_a_heading_or_another_record() -> None:
@@ -352,16 +359,9 @@ WRAPPED = {
     **{"__Ada__": "Ada"},
 }
 KEPT = (
-    *(
-        "《红楼梦》",
-        "「甲」",
-        '"Ada" and "Bo"',
-        "“Ada”与“Bo”",
-        "‘Ada’ and ‘Bo’",
-        "**Ada** and **Bo**",
-        'The "Gold" Cup',
-    ),
-    *('5" pipe', "snake_case_", '"Ada', "ＡＢＣ", "aDa", "a  b", "_a_b_", "O'Neil", "é", "e\u0301", "*", "**"),
+    *("《红楼梦》", "「甲」", '"Ada" and "Bo"', "“Ada”与“Bo”", "‘Ada’ and ‘Bo’", "**Ada** and **Bo**"),
+    *('The "Gold" Cup', '5" pipe', "snake_case_", '"Ada', "ＡＢＣ", "aDa", "a  b", "_a_b_", "O'Neil", "é", "e\u0301"),
+    *("*", "**"),
 )
 
 
@@ -497,9 +497,9 @@ def test_equal_records_stand_once_and_are_not_counted() -> None:
     assert entities(reply * 3) == [("Ore Dock", "Pier"), ("Ore Dock", "Quay")]
 
 
-def test_the_records_of_another_system_are_a_format_error() -> None:
+def test_the_records_of_another_system_are_not_read_as_ours() -> None:
     reply = '("entity"<|>"Ore Dock"<|>"place"<|>"Pier")##\n("relationship"<|>"Ore Dock"<|>"Vale"<|>"serves"<|>5)'
-    assert parse_records(reply) == Records(status="format_error")
+    assert parse_records(reply) == Records(status="empty")
 
 
 def test_what_is_rejected_is_named_by_its_line_in_the_reply() -> None:

@@ -226,12 +226,17 @@ class _Window:
             texts = [self.entries[place].text for place in asked]
             for place, found in zip(asked, shelf.nearest(texts, self.vectors[asked], k), strict=True):
                 scored = self._scored(place, found)
-                near = [hit for hit in scored if hit.score >= self._threshold]
-                hits[place] = [hit for hit in near if self.entries[place].may_see(hit.id, hit.document)]
-                if len(hits[place]) < self._topk and len(found) == k and len(near) == len(scored):
+                may_see = self.entries[place].may_see
+                hits[place] = [hit for hit in scored if hit.score >= self._threshold and may_see(hit.id, hit.document)]
+                if len(found) == k and not self._is_enough(hits[place], min(hit.score for hit in scored)):
                     short.append(place)
             asked, k = short, 4 * k
         return hits
+
+    def _is_enough(self, hits: list[_Hit], lowest: float) -> bool:
+        """Whether nothing that the store kept back, as it is no nearer than ``lowest``, can belong to the best."""
+        best = sorted((hit.score for hit in hits), reverse=True)[: self._topk]
+        return lowest < self._threshold or (len(best) == self._topk and lowest < best[-1])
 
     def _scored(self, place: int, found: "Found") -> list[_Hit]:
         if not found:

@@ -93,7 +93,7 @@ class IndexFolder:
 
     @property
     def sentences(self) -> VectorIndex:
-        """The search structure over the sentences of all chunks."""
+        """The search structure over all chunks, or their sentences."""
         with self._lock:
             if self._sentences is None:
                 self._sentences = VectorIndex(self._collection("sentences"), self.embeddings)
@@ -107,6 +107,11 @@ class IndexFolder:
     def history_threshold(self) -> float:
         """The cosine from which earlier chunks are shown: the embeddings' own, else that of the history's default."""
         return float(getattr(self._given, "score_threshold", 0.3))
+
+    @property
+    def by_sentence(self) -> bool:
+        """Whether chunks are searched by their sentences; embeddings that do not ask for it get whole chunks."""
+        return bool(getattr(self._given, "by_sentence", False))
 
     @property
     def unrelated_cosine(self) -> float:
