@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rag_transformers.embeddings import default_embeddings
     from rag_transformers.extraction import GraphExtractor, LLMExtractor
     from rag_transformers.graph import Direction, Edge, Extraction, Vertex
+    from rag_transformers.graphrag_extraction import GraphRAGExtractor
     from rag_transformers.index import GraphIndex, IndexReport
     from rag_transformers.phrases import PhraseExtractor
     from rag_transformers.querying import Answer
@@ -30,6 +31,7 @@ __all__ = [
     "Extraction",
     "GraphExtractor",
     "GraphIndex",
+    "GraphRAGExtractor",
     "IndexReport",
     "LLMExtractor",
     "MemoryGraph",
@@ -47,6 +49,7 @@ _HOMES = {
     "Extraction": "graph",
     "GraphExtractor": "extraction",
     "GraphIndex": "index",
+    "GraphRAGExtractor": "graphrag_extraction",
     "IndexReport": "index",
     "LLMExtractor": "extraction",
     "MemoryGraph": "stores",

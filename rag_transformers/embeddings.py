@@ -28,7 +28,7 @@ UNRELATED_TEXTS = (
     "The tram line to the harbour was closed for repairs.",
     "Bees carry pollen from one flower to the next.",
     "Her second novel sold better than the first.",
-    "Steel rusts where it meets water and air.",
+    "Steel rusts when it meets water and air.",
     "这家医院去年增加了两百张床位。",
     "他每天早上沿着湖边跑步。",
     "新的税法从下个月开始实行。",

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from langchain_core.documents import Document
 
-from rag_transformers.errors import check_count
+from rag_transformers.errors import UsageError, check_count
 from rag_transformers.graph import Extraction
-from rag_transformers.llm_extractor import LLMExtractor, unreadable
+from rag_transformers.llm_extractor import LLMExtractor
 from rag_transformers.models import Reply
-from rag_transformers.records import Records, parse_records, records_in
-from rag_transformers.records_text import heading_at, is_blank, reply_lines, visible
-from rag_transformers.records_words import is_no_data
+from rag_transformers.records import parse_records, records_in
+from rag_transformers.replies import whole
+from rag_transformers.structured import StructuredModel
 from rag_transformers.text import sentence_spans
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rag_transformers.tokens import TokenCounter
 
 __all__ = ["GraphExtractor", "LLMExtractor"]
-
-_AROUND = " \t\u3000()（）*-•.。:："  # what may stand round a word such as "none"
 
 
 class GraphExtractor(LLMExtractor):
@@ -40,6 +38,9 @@ class GraphExtractor(LLMExtractor):
         max_history_tokens: The history is cut to whole sentences within so many tokens; None for no limit.
         counter: Counts tokens; the run's one, or None for :func:`rag_transformers.tokens.token_counter`.
         reask: Whether a reply that cannot be read as a whole is asked for once more, with the format named again.
+        max_gleanings: How often the model is asked for what it left out, at least 0; it ends when nothing new comes.
+        structured: Whether to use the model's tool calling or JSON-schema mode; where it offers none, the ``#`` format
+            is what it falls back to. Entities then have types.
         llm_client: Another name for ``llm``.
         llm_invoker: Another name for ``llm``.
 
@@ -57,6 +58,7 @@ class GraphExtractor(LLMExtractor):
 
     stage = "extract_graph"
     reask_stage: ClassVar[str | None] = "reask_records"
+    structured_stage = "structured_records"
     optional_variables = ("history",)
     _reads_records: ClassVar[bool] = True
 
@@ -78,11 +80,25 @@ class GraphExtractor(LLMExtractor):
         *,
         counter: "TokenCounter | None" = None,
         reask: bool = True,
+        max_gleanings: int = 0,
+        structured: bool = False,
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
-        names = {"llm_client": llm_client, "llm_invoker": llm_invoker}
-        super().__init__(llm, prompt, language=language, limit=limit, counter=counter, reask=reask, **names)
+        super().__init__(
+            llm,
+            prompt,
+            language=language,
+            limit=limit,
+            counter=counter,
+            reask=reask,
+            max_gleanings=max_gleanings,
+            llm_client=llm_client,
+            llm_invoker=llm_invoker,
+        )
+        if structured and not self._reads_records:
+            raise UsageError(f"{type(self).__name__} reads replies in its own way; structured cannot be True")
+        self._structured = StructuredModel(self.llm) if structured else None
         self.chunk_history = chunk_history
         if max_history_tokens is not None:
             check_count("max_history_tokens", max_history_tokens, 0)
@@ -132,10 +148,10 @@ class GraphExtractor(LLMExtractor):
         if not self._reads_records:
             return super()._read(reply, chunk, limit)
         records = parse_records(reply.text, finish_reason=reply.finish_reason, source=chunk.page_content)
-        return _whole(records, reply).limited(limit)
+        return whole(records, reply).limited(limit)
 
     def _parse_response(self, text: str, limit: int | None = None) -> Extraction:
-        return _whole(parse_records(text), Reply(text)).limited(limit)
+        return whole(parse_records(text), Reply(text)).limited(limit)
 
     def truncate(self) -> None:
         """Empty the history."""
@@ -156,37 +172,3 @@ class GraphExtractor(LLMExtractor):
         """Delete the history's collection."""
         if self.chunk_history is not None:
             await self.chunk_history.adrop()
-
-
-def _whole(records: Records, reply: Reply) -> Extraction:
-    """What was read, if the reply is whole."""
-    fault = _fault(records, reply)
-    if fault:
-        raise unreadable(fault, reply, records.extraction())
-    return records.extraction()
-
-
-def _fault(records: Records, reply: Reply) -> str:
-    """What is wrong with a reply, or ""."""
-    if reply.cut:
-        return "it was cut off at the token limit"
-    if records.rejected:
-        line, text, reason = records.rejected[0]
-        return f"records dropped: {len(records.rejected)}, the first in line {line}: {text[:60]!r} ({reason})"
-    if records.status == "empty" and not _says_nothing(reply.text):
-        return "it holds no records"
-    return {"format_error": "its format is not known", "partial": "it ends inside a record"}.get(records.status, "")
-
-
-def _says_nothing(reply: str) -> bool:
-    r"""Whether a reply without records says that there are none: by a word such as "none", or by empty sections.
-
-    >>> _says_nothing("Entities:\n(none)\n\nRelationships:\n"), _says_nothing("无。"), _says_nothing("I see no text.")
-    (True, True, False)
-    """
-    for _, line in reply_lines(visible(reply)):
-        heading = heading_at(line, 0)
-        said = line[heading.end if heading else 0 :].strip(_AROUND)
-        if not (is_blank(said) or ("#" not in said and is_no_data(said))):
-            return False
-    return True

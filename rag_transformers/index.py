@@ -6,6 +6,7 @@ changes nothing, and a run that was killed goes on where it stopped.
 """
 
 import asyncio
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -312,36 +313,43 @@ class GraphIndex:
         given = await asyncio.to_thread(_documents, documents)
         async with self._writing:
             await asyncio.to_thread(self._folder.create)
-            await self._folder.check_embeddings()
             active = Run(self._concurrency)
             work = Ingestion(self._folder, self._chunker, self._extracting(), active, on_progress)
             with active.active():
-                new, changed = await asyncio.to_thread(work.store, given)
+                fresh, _ = await _both(asyncio.to_thread(work.split, given), self._folder.check_embeddings())
+                await asyncio.to_thread(work.store, fresh)
                 pending = await asyncio.to_thread(work.pending, given)
-                await work.prepare_history(pending)
+                if self._extractor is None:
+                    await work.prepare_history(pending)
                 (made, failed), size = await _both(work.extract(pending), work.make_searchable())
             if made == 0 and failed and active.stopped is not None:
                 raise active.stopped
-            if new or changed or made or pending:
+            if fresh.records or pending:
                 await asyncio.to_thread(self._searcher.keep)
                 await asyncio.to_thread(self._folder.changed, size)
-            with work.timed("fold"):
-                graph = await asyncio.to_thread(lambda: self.graph)
-            counts = await asyncio.to_thread(self._folder.database.counts)
-            work.seconds["all"] = time.perf_counter() - started
-            return IndexReport(
-                added=new,
-                changed=changed,
-                unchanged=len(given) - new - changed,
+            report = IndexReport(
+                added=fresh.new,
+                changed=fresh.changed,
+                unchanged=len(given) - len(fresh.records),
                 extracted=made,
                 failed=tuple(failed),
-                documents=counts["documents"],
-                chunks=counts["chunks"],
-                vertices=graph.vertex_count,
-                edges=graph.edge_count,
                 usage=active.usage,
-                seconds=work.seconds,
             )
+            return await asyncio.to_thread(self._with_totals, report, work, started)
+
+    def _with_totals(self, report: IndexReport, work: Ingestion, started: float) -> IndexReport:
+        """A report with what the index holds now, and the time that everything took."""
+        with work.timed("fold"):
+            graph = self.graph
+        counts = self._folder.database.counts()
+        return dataclasses.replace(
+            report,
+            documents=counts["documents"],
+            chunks=counts["chunks"],
+            vertices=graph.vertex_count,
+            edges=graph.edge_count,
+            seconds={**work.seconds, "all": time.perf_counter() - started},
+        )
 
     async def _delete(self, source: str) -> bool:
         async with self._writing:

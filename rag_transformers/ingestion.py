@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
@@ -101,6 +101,14 @@ class IndexReport:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
+class Fresh(NamedTuple):
+    """Documents that are new or changed, with their chunks, and how many there are of each."""
+
+    records: list[DocumentRecord]
+    new: int
+    changed: int
+
+
 class Ingestion:
     """One ``add``: which documents are new or changed, their chunks, vectors and extractions.
 
@@ -151,18 +159,22 @@ class Ingestion:
             or (chunk.metadata["source"] in given and used[str(chunk.id)] != self._extraction_key(chunk))
         ]
 
-    def store(self, documents: Sequence[Document]) -> tuple[int, int]:
-        """Chunk and store the documents that are new or changed; how many there were of each."""
+    def split(self, documents: Sequence[Document]) -> Fresh:
+        """Chunk the documents that are new or changed; nothing is stored yet."""
         with self.timed("chunk"):
             fresh, new, changed = self.fresh(documents)
             records = [
                 DocumentRecord(document.metadata["source"], self._fingerprint(document), self._chunker.split(document))
                 for document in fresh
             ]
-            if changed:
-                forget(self._folder, [record.source for record in records])
-            self._folder.database.put_documents(records)
-        return new, changed
+        return Fresh(records, new, changed)
+
+    def store(self, fresh: Fresh) -> None:
+        """Store documents with their chunks, in place of what the index held of them."""
+        if fresh.changed:
+            forget(self._folder, [record.source for record in fresh.records])
+        if fresh.records:
+            self._folder.database.put_documents(fresh.records)
 
     async def prepare_history(self, chunks: Sequence[Document]) -> None:
         """Embed the chunks, where the extractor looks earlier ones up that are like them."""

@@ -6,19 +6,24 @@ The format of a reply is a pair: a prompt, and what reads its replies. A subclas
 import contextlib
 import hashlib
 import json
+import logging
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from rag_transformers.conversation import Ask, Done, Talk, aanswered, answered, next_turn, step, with_note
 from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
 from rag_transformers.extractor import Extractor, chunk_of
+from rag_transformers.gleaning import adds, merged
 from rag_transformers.graph import Extraction
-from rag_transformers.models import Reply, acall, call, error_line, model_key, resolve_llm
-from rag_transformers.prompts import checked_prompt, languages, load_prompt, template_text
+from rag_transformers.models import Reply, error_line, model_key, resolve_llm
+from rag_transformers.prompts import checked_prompt, languages, load_prompt, prompt_text, template_text
+from rag_transformers.replies import unreadable
+from rag_transformers.structured import NotOfferedError, StructuredModel
 from rag_transformers.text import language_of
 
 if TYPE_CHECKING:
@@ -27,10 +32,11 @@ if TYPE_CHECKING:
 
     from rag_transformers.tokens import TokenCounter
 
-__all__ = ["LLMExtractor", "unreadable"]
+__all__ = ["LLMExtractor"]
+
+_log = logging.getLogger(__name__)
 
 _BACK = 4000  # characters of a reply that go back to the model when it is asked again: enough to see what was wrong
-_Talk = Generator["PromptValue", Any, Extraction]  # prompts out, replies in, and in the end what was found
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class LLMExtractor(Extractor):
         limit: The most distinct relationships of a chunk, at least 1; None for all. Entities are kept.
         counter: Counts tokens; the run's one, or None for :func:`rag_transformers.tokens.token_counter`.
         reask: Whether a reply that cannot be read is asked for once more.
+        max_gleanings: How often the model is asked for what it left out, at least 0; it ends when nothing new comes.
         llm_client: Another name for ``llm``.
         llm_invoker: Another name for ``llm``.
 
@@ -71,8 +78,15 @@ class LLMExtractor(Extractor):
     """The prompt's file; None where a subclass has no prompt of its own."""
     reask_stage: ClassVar[str | None] = None
     """The file of what is said to a model whose reply cannot be read; None: it is not asked again."""
+    glean_stage: ClassVar[str] = "glean_records"
+    """The file of what is said to a model that is to add what it left out, in the format that it was asked for."""
+    structured_stage: ClassVar[str | None] = None
+    """The file of what stands at the end of our own prompt in a mode for structured output."""
     optional_variables: ClassVar[tuple[str, ...]] = ()
     """The variables that a prompt may have beside ``text``."""
+    num_workers: int | None = None
+    """How many chunks of a batch are asked about at one time, where its config does not say; None for no limit."""
+    _structured: StructuredModel | None = None
 
     def __init__(
         self,
@@ -83,6 +97,7 @@ class LLMExtractor(Extractor):
         limit: int | None = None,
         counter: "TokenCounter | None" = None,
         reask: bool = True,
+        max_gleanings: int = 0,
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
@@ -91,7 +106,9 @@ class LLMExtractor(Extractor):
         self.language = _language(owner, language)
         self.limit = None if limit is None else check_count("limit", limit)
         self.reask = reask
+        self.max_gleanings = check_count("max_gleanings", max_gleanings, 0)
         self._counter = counter
+        self._own_prompt = prompt is not None
         self._prompts = self._templates(owner, prompt)
 
     # What a subclass fills in, or changes.
@@ -150,10 +167,10 @@ class LLMExtractor(Extractor):
         limit = self._limit(**kwargs)
 
         def extract(chunk: Document, config: RunnableConfig) -> Extraction:
-            step = _step(talk := self._talk(chunk, variables or self._variables([chunk])[0], limit))
-            while not isinstance(step, Extraction):
-                step = _step(talk, call(self.llm, step, config))
-            return step
+            asked = step(talk := self._talk(chunk, variables or self._variables([chunk])[0], limit))
+            while not isinstance(asked, Done):
+                asked = step(talk, answered(asked, config))
+            return asked.result
 
         with _noted(chunk):
             return self._call_with_config(cast(Any, extract), chunk, config)
@@ -164,42 +181,47 @@ class LLMExtractor(Extractor):
         limit = self._limit(**kwargs)
 
         async def extract(chunk: Document, config: RunnableConfig) -> Extraction:
-            step = _step(talk := self._talk(chunk, variables or (await self._avariables([chunk]))[0], limit))
-            while not isinstance(step, Extraction):
-                step = _step(talk, await acall(self.llm, step, config))
-            return step
+            asked = step(talk := self._talk(chunk, variables or (await self._avariables([chunk]))[0], limit))
+            while not isinstance(asked, Done):
+                asked = step(talk, await aanswered(asked, config))
+            return asked.result
 
         with _noted(chunk):
             return await self._acall_with_config(cast(Any, extract), chunk, config)
 
     def batch(self, inputs: list[Document | str], config: Any = None, **kwargs: Any) -> list[Extraction]:
         """Extract chunks in parallel; the prompts are those of one chunk after another."""
-        return super().batch(self._ready(inputs), config, **kwargs)
+        return super().batch(self._ready(inputs), self._paced(config), **kwargs)
 
     async def abatch(self, inputs: list[Document | str], config: Any = None, **kwargs: Any) -> list[Extraction]:
         """Extract chunks in parallel; the prompts are those of one chunk after another."""
-        return await super().abatch(await self._aready(inputs), config, **kwargs)
+        return await super().abatch(await self._aready(inputs), self._paced(config), **kwargs)
 
     def batch_as_completed(  # type: ignore[override]
         self, inputs: Sequence[Document | str], config: Any = None, **kwargs: Any
     ) -> Iterator[tuple[int, Extraction | Exception]]:
         """Extract chunks in parallel, each given out with its number as soon as it is done."""
-        yield from super().batch_as_completed(self._ready(inputs), config, **kwargs)
+        yield from super().batch_as_completed(self._ready(inputs), self._paced(config), **kwargs)
 
     async def abatch_as_completed(  # type: ignore[override]
         self, inputs: Sequence[Document | str], config: Any = None, **kwargs: Any
     ) -> AsyncIterator[tuple[int, Extraction | Exception]]:
         """Extract chunks in parallel, each given out with its number as soon as it is done."""
-        async for done in super().abatch_as_completed(await self._aready(inputs), config, **kwargs):
+        async for done in super().abatch_as_completed(await self._aready(inputs), self._paced(config), **kwargs):
             yield done
 
     @property
     def cache_key(self) -> str:
         """What an extraction depends on beside the chunk's text: instructions, language, limit and model."""
+        return hashlib.blake2b(json.dumps(self._key_parts(), sort_keys=True).encode(), digest_size=20).hexdigest()
+
+    def _key_parts(self) -> list[Any]:
         texts = {language: template_text(prompt) for language, prompt in self._prompts.items()}
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        parts = [kind, texts, self.language, self.limit, model_key(self.llm)]
-        return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=20).hexdigest()
+        stages = [self.glean_stage if self.max_gleanings else None, self.structured_stage if self._structured else None]
+        more = [[prompt_text(stage, language) for language in self._prompts] for stage in stages if stage]
+        how = [self.max_gleanings, self._structured is not None, more]
+        return [kind, texts, self.language, self.limit, model_key(self.llm), how]
 
     def prompt_tokens(self, chunk: Document) -> int:
         """The tokens of the prompt that asks about a chunk, without a history; 0 where no model is asked."""
@@ -210,31 +232,64 @@ class LLMExtractor(Extractor):
 
     # How a chunk is asked about.
 
-    def _talk(self, chunk: Document, variables: Mapping[str, Any], limit: int | None) -> _Talk:
-        """Ask, and where the reply cannot be read, ask once more in the same conversation."""
+    def _talk(self, chunk: Document, variables: Mapping[str, Any], limit: int | None) -> Talk[Extraction]:
+        """Ask, once more where the reply cannot be read, and then for what was left out, in one conversation."""
         if (found := self._without_model(chunk)) is not None:
             return found.limited(limit)
         prompt = self._prompts[self._language_of(chunk)].format_prompt(**variables)
-        reply = yield prompt
+        ask, reply = yield from self._first_reply(prompt, chunk)
         try:
-            return self._read(reply, chunk, limit)
+            found = self._read(reply, chunk, limit)
         except ReplyError as error:
-            self._check_context_size(prompt, reply, error)
-            again = self._asked_again(prompt, reply, chunk)
+            self._check_context_size(ask.prompt, reply, error)
+            again = self._asked_again(ask, reply, chunk)
             if again is None:
                 raise
+        else:
+            return (yield from self._gleaned(ask, reply, chunk, found)).limited(limit)
         reply = yield again
-        return self._read(reply, chunk, limit)
+        found = self._read(reply, chunk, limit)
+        return (yield from self._gleaned(ask, reply, chunk, found)).limited(limit)
 
-    def _asked_again(self, prompt: "PromptValue", reply: Reply, chunk: Document) -> "PromptValue | None":
-        if not self.reask or self.reask_stage is None:
+    def _first_reply(self, prompt: "PromptValue", chunk: Document) -> Talk[tuple[Ask, Reply]]:
+        """Ask in the best mode that the model offers."""
+        while self._structured is not None and (model := self._structured.model) is not None:
+            ask = Ask(model, self._structured_prompt(prompt, chunk))
+            try:
+                return ask, (yield ask)
+            except NotOfferedError as error:
+                self._structured.give_up(model, error)
+        ask = Ask(self.llm, prompt)
+        return ask, (yield ask)
+
+    def _structured_prompt(self, prompt: "PromptValue", chunk: Document) -> "PromptValue":
+        if self._own_prompt or self.structured_stage is None:
+            return prompt
+        return with_note(prompt, prompt_text(self.structured_stage, self._language_of(chunk)))
+
+    def _asked_again(self, ask: Ask, reply: Reply, chunk: Document) -> Ask | None:
+        stage = self.reask_stage if ask.llm is self.llm else "reask_json"
+        if not self.reask or stage is None:
             return None
-        from langchain_core.messages import AIMessage, HumanMessage
-        from langchain_core.prompt_values import ChatPromptValue
-
         said = reply.text if len(reply.text) <= _BACK else f"{reply.text[:_BACK]} …"
-        again = load_prompt(self.reask_stage, self._language_of(chunk)).format(text=chunk.page_content)
-        return ChatPromptValue(messages=[*prompt.to_messages(), AIMessage(said), HumanMessage(again)])
+        again = load_prompt(stage, self._language_of(chunk)).format(text=chunk.page_content)
+        return Ask(ask.llm, next_turn(ask.prompt, said, again))
+
+    def _gleaned(self, ask: Ask, reply: Reply, chunk: Document, found: Extraction) -> Talk[Extraction]:
+        """What was found, with what the model adds; a failure ends it and takes nothing away."""
+        for _ in range(self.max_gleanings if found else 0):
+            more = load_prompt(self.glean_stage, self._language_of(chunk)).format()
+            ask = Ask(ask.llm, next_turn(ask.prompt, reply.text, more))
+            try:
+                reply = yield ask
+                added = self._read(reply, chunk, None)
+            except ModelError as error:
+                _log.warning("gleaning ended %s, what was found is kept: %s", _place(chunk), error_line(error))
+                return merged(found, getattr(error, "extraction", None) or Extraction())
+            before, found = found, merged(found, added)
+            if not adds(before, added):
+                break
+        return found
 
     def _check_context_size(self, prompt: "PromptValue", reply: Reply, error: ReplyError) -> None:
         """Name the likely cause where a server read only the end of the prompt; to ask again would be of no use."""
@@ -264,6 +319,15 @@ class LLMExtractor(Extractor):
     def _limit(self, limit: int | None = None) -> int | None:
         return self.limit if limit is None else check_count("limit", limit)
 
+    def _paced(self, config: Any) -> Any:
+        """The config of a batch, with the extractor's own concurrency where it names none."""
+        if self.num_workers is None:
+            return config
+        if isinstance(config, Sequence):
+            return [self._paced(one) for one in config]
+        named = (config or {}).get("max_concurrency")
+        return {**(config or {}), "max_concurrency": self.num_workers if named is None else named}
+
     def _ready(self, inputs: Sequence[Document | str]) -> list[Document | str]:
         chunks = [_opened(input)[0] for input in inputs]
         return _together(chunks, self._variables(chunks) if chunks else [])
@@ -271,13 +335,6 @@ class LLMExtractor(Extractor):
     async def _aready(self, inputs: Sequence[Document | str]) -> list[Document | str]:
         chunks = [_opened(input)[0] for input in inputs]
         return _together(chunks, await self._avariables(chunks) if chunks else [])
-
-
-def unreadable(why: str, reply: Reply, extraction: Extraction | None = None) -> ReplyError:
-    """The error for a reply that is not what was asked for, with its first words."""
-    start = " ".join(reply.text.split())[:80]
-    message = f"the reply cannot be used: {why}; it begins {start!r}"
-    return ReplyError(message, reply=reply.text, finish_reason=reply.finish_reason, extraction=extraction)
 
 
 def _language(owner: str, language: str) -> str:
@@ -298,20 +355,16 @@ def _together(chunks: Sequence[Document], variables: Sequence[Mapping[str, Any]]
     return cast("list[Document | str]", ready)  # they come back to invoke and ainvoke, which open them
 
 
-def _step(talk: _Talk, reply: Reply | None = None) -> "PromptValue | Extraction":
-    """The next prompt of a talk, or what it found in the end."""
-    try:
-        return talk.send(reply)
-    except StopIteration as end:
-        return cast(Extraction, end.value)
-
-
 @contextlib.contextmanager
 def _noted(chunk: Document) -> Iterator[None]:
     """Say of a model's error in which chunk it came up."""
     try:
         yield
     except ModelError as error:
-        source, number = chunk.metadata.get("source"), chunk.metadata.get("chunk", "?")
-        error.add_note(f"in {source}, chunk {number}" if source else f"in the text {chunk.page_content[:60]!r}")
+        error.add_note(_place(chunk))
         raise
+
+
+def _place(chunk: Document) -> str:
+    source, number = chunk.metadata.get("source"), chunk.metadata.get("chunk", "?")
+    return f"in {source}, chunk {number}" if source else f"in the text {chunk.page_content[:60]!r}"

@@ -1,0 +1,87 @@
+"""The talk with a model about one chunk: its turns, and what drives it, so that sync and async share all else."""
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from langchain_core.runnables import Runnable, RunnableConfig
+
+from rag_transformers.errors import ModelError
+from rag_transformers.models import Reply, acall, call
+
+if TYPE_CHECKING:
+    from langchain_core.prompt_values import PromptValue
+
+__all__ = ["Ask", "Done", "Talk", "aanswered", "answered", "next_turn", "step", "with_note"]
+
+T = TypeVar("T")
+
+
+class Ask(NamedTuple):
+    """One question: the model, and the whole conversation so far."""
+
+    llm: Runnable[Any, Any]
+    prompt: "PromptValue"
+
+
+class Done(NamedTuple, Generic[T]):
+    """The end of a talk, and what it came to."""
+
+    result: T
+
+
+Talk: TypeAlias = Generator[Ask, Reply, T]
+"""Questions out, replies in (or a ModelError, raised inside), and in the end a result."""
+
+
+def step(talk: Talk[T], answer: Reply | ModelError | None = None) -> Ask | Done[T]:
+    """The next question of a talk, or what it came to.
+
+    Args:
+        talk: The talk.
+        answer: What came of its last question; None to begin.
+
+    Raises:
+        ModelError: The talk ended with it.
+    """
+    try:
+        if isinstance(answer, ModelError):
+            return talk.throw(answer)
+        return next(talk) if answer is None else talk.send(answer)
+    except StopIteration as end:
+        return Done(end.value)
+
+
+def answered(ask: Ask, config: RunnableConfig) -> Reply | ModelError:
+    """Ask a model; a failure of it is an answer too, for the talk to deal with."""
+    try:
+        return call(ask.llm, ask.prompt, config)
+    except ModelError as error:
+        return error
+
+
+async def aanswered(ask: Ask, config: RunnableConfig) -> Reply | ModelError:
+    """Ask a model; see :func:`answered`."""
+    try:
+        return await acall(ask.llm, ask.prompt, config)
+    except ModelError as error:
+        return error
+
+
+def next_turn(prompt: "PromptValue", said: str, text: str) -> "PromptValue":
+    """The conversation with what the model said, and what it is told then.
+
+    >>> from langchain_core.prompt_values import StringPromptValue
+    >>> [message.type for message in next_turn(StringPromptValue(text="Who?"), "Ada.", "Who else?").to_messages()]
+    ['human', 'ai', 'human']
+    """
+    from langchain_core.messages import AIMessage, HumanMessage
+    from langchain_core.prompt_values import ChatPromptValue
+
+    return ChatPromptValue(messages=[*prompt.to_messages(), AIMessage(said), HumanMessage(text)])
+
+
+def with_note(prompt: "PromptValue", note: str) -> "PromptValue":
+    """A prompt of one text with a note at its end."""
+    from langchain_core.prompt_values import StringPromptValue
+
+    return StringPromptValue(text=f"{prompt.to_string()}{note}")

@@ -1,0 +1,101 @@
+"""The truth about a reply: whether what was read of it is all that was asked for, and if not, why not."""
+
+import json
+
+from rag_transformers.errors import ReplyError
+from rag_transformers.graph import Extraction
+from rag_transformers.models import Reply
+from rag_transformers.records import Records
+from rag_transformers.records_items import CONTAINERS, plain_key
+from rag_transformers.records_text import heading_at, is_blank, reply_lines, visible
+from rag_transformers.records_words import example_rows, holds_names, is_no_data
+
+__all__ = ["says_nothing", "unreadable", "whole", "without_example"]
+
+_AROUND = " \t\u3000()（）*-•.。:："  # what may stand round a word such as "none"
+
+
+def whole(records: Records, reply: Reply) -> Extraction:
+    """What was read of a reply, if the reply is whole.
+
+    Args:
+        records: What was read.
+        reply: Of this reply.
+
+    Raises:
+        ReplyError: It was cut, a record was dropped, or it holds none and does not say so; with what could be read.
+
+    >>> whole(Records(), Reply("None"))
+    Extraction(entities=(), relationships=(), types=(), weights=())
+    """
+    fault = _fault(records, reply)
+    if fault:
+        raise unreadable(fault, reply, records.extraction())
+    return records.extraction()
+
+
+def unreadable(why: str, reply: Reply, extraction: Extraction | None = None) -> ReplyError:
+    """The error for a reply that is not what was asked for, with its first words."""
+    start = " ".join(reply.text.split())[:80]
+    message = f"the reply cannot be used: {why}; it begins {start!r}"
+    return ReplyError(message, reply=reply.text, finish_reason=reply.finish_reason, extraction=extraction)
+
+
+def says_nothing(reply: str) -> bool:
+    r"""Whether a reply without records says that there are none: by a word, by empty sections, or by empty lists.
+
+    >>> says_nothing("Entities:\n(none)\n\nRelationships:\n"), says_nothing("无。"), says_nothing("I see no text.")
+    (True, True, False)
+    >>> says_nothing('{"entities": [], "relationships": []}'), says_nothing("{}")
+    (True, False)
+    """
+    if _has_empty_lists(reply):
+        return True
+    for _, line in reply_lines(visible(reply)):
+        heading = heading_at(line, 0)
+        said = line[heading.end if heading else 0 :].strip(_AROUND)
+        if not (is_blank(said) or ("#" not in said and is_no_data(said))):
+            return False
+    return True
+
+
+def without_example(found: Extraction, source: str) -> Extraction:
+    """An extraction without the example of our own prompts, where the chunk does not hold its names.
+
+    For replies that our parser, which sees to this itself, did not read.
+
+    Args:
+        found: What was read.
+        source: The chunk's text.
+    """
+    foreign = {row for row in example_rows() if not holds_names(source, row)}
+    entities = [number for number, row in enumerate(found.entities) if row not in foreign]
+    edges = [number for number, row in enumerate(found.relationships) if row not in foreign]
+    return Extraction(
+        [found.entities[number] for number in entities],
+        [found.relationships[number] for number in edges],
+        [found.types[number] for number in entities] if found.types else (),
+        [found.weights[number] for number in edges] if found.weights else (),
+    )
+
+
+def _fault(records: Records, reply: Reply) -> str:
+    """What is wrong with a reply, or ""."""
+    if reply.cut:
+        return "it was cut off at the token limit"
+    if records.rejected:
+        line, text, reason = records.rejected[0]
+        return f"records dropped: {len(records.rejected)}, the first in line {line}: {text[:60]!r} ({reason})"
+    if records.status == "empty" and not says_nothing(reply.text):
+        return "it holds no records"
+    return {"format_error": "its format is not known", "partial": "it ends inside a record"}.get(records.status, "")
+
+
+def _has_empty_lists(reply: str) -> bool:
+    try:
+        data = json.loads(reply[max(reply.find("{"), 0) : reply.rfind("}") + 1 or None])
+    except (ValueError, RecursionError):
+        return False
+    if isinstance(data, dict):
+        return bool(data) and all(plain_key(key) in CONTAINERS and not value for key, value in data.items())
+    return data == []
