@@ -153,12 +153,7 @@ def closest_sentence(passage: Document, cited: Sequence[str]) -> tuple[int, int]
 
 
 def _numbers(group: str, passages: int) -> Iterator[int]:
-    """The numbers of one citation; of a range that leaves the passages, only its ends beyond them."""
+    """The numbers of one citation; of a range, its ends and those between them that are passages."""
     for low, high, single in _RANGE.findall(group):
-        if single:
-            yield int(single)
-            continue
-        first, last = sorted((int(low), int(high)))
-        yield from range(first, min(last, passages) + 1)
-        if last > passages:
-            yield last
+        first, last = sorted((int(low or single), int(high or single)))
+        yield from dict.fromkeys((first, *range(first, min(last, passages) + 1), last))

@@ -175,10 +175,20 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     models = command.add_argument_group(
         "models", "Without --model nothing leaves this machine. The key is OPENAI_API_KEY."
     )
-    models.add_argument("--model", metavar="NAME", help="a chat model of an OpenAI-compatible server")
-    models.add_argument("--base-url", metavar="URL", help="the server (default: OPENAI_BASE_URL, else OpenAI's)")
-    models.add_argument("--embedding-model", metavar="NAME", help="an embedding model there (default: offline)")
+    models.add_argument("--model", type=_named, metavar="NAME", help="a chat model of an OpenAI-compatible server")
+    models.add_argument(
+        "--base-url", type=_named, metavar="URL", help="the server (default: OPENAI_BASE_URL, else OpenAI's)"
+    )
+    models.add_argument(
+        "--embedding-model", type=_named, metavar="NAME", help="an embedding model there (default: offline)"
+    )
     models.add_argument("--language", default="auto", metavar="NAME", help="auto, en or zh (default auto)")
+
+
+def _named(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty")
+    return text
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,17 +1,31 @@
 """The talk with a model about one chunk: its turns, and what drives it, so that sync and async share all else."""
 
-from collections.abc import Generator
+import contextlib
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from rag_transformers.errors import ModelError
+from rag_transformers.errors import ModelError, ReplyError
 from rag_transformers.models import Reply, acall, call
 
 if TYPE_CHECKING:
     from langchain_core.prompt_values import PromptValue
 
-__all__ = ["Ask", "Done", "Talk", "aanswered", "answered", "next_turn", "step", "with_note"]
+__all__ = [
+    "Ask",
+    "Done",
+    "Talk",
+    "aanswered",
+    "answered",
+    "check_context_size",
+    "next_turn",
+    "noted",
+    "place_of",
+    "step",
+    "with_note",
+]
 
 T = TypeVar("T")
 
@@ -85,3 +99,41 @@ def with_note(prompt: "PromptValue", note: str) -> "PromptValue":
     from langchain_core.prompt_values import StringPromptValue
 
     return StringPromptValue(text=f"{prompt.to_string()}{note}")
+
+
+def check_context_size(ask: Ask, reply: Reply, error: ReplyError, count: Callable[[str], int]) -> None:
+    """Name the likely cause where a server read only the end of a prompt; to ask again would be of no use.
+
+    Args:
+        ask: What was asked.
+        reply: What came, with the tokens that the server read.
+        error: What is wrong with it.
+        count: Counts tokens.
+
+    Raises:
+        ReplyError: The server read less than half of what was sent.
+    """
+    read = reply.usage.prompt_tokens
+    if read and read < (sent := count(ask.prompt.to_string())) / 2:
+        cause = f"the server read {read} tokens of a prompt of about {sent}, so its context (num_ctx) is too small"
+        raise ReplyError(f"{cause}; {error}", reply=error.reply, finish_reason=error.finish_reason) from error
+
+
+@contextlib.contextmanager
+def noted(chunk: Document) -> Iterator[None]:
+    """Say of a model's error in which chunk it came up."""
+    try:
+        yield
+    except ModelError as error:
+        error.add_note(place_of(chunk))
+        raise
+
+
+def place_of(chunk: Document) -> str:
+    """Where a chunk stands, in words.
+
+    >>> place_of(Document("Ada left.", metadata={"source": "a.txt", "chunk": 3})), place_of(Document("Ada left."))
+    ('in a.txt, chunk 3', "in the text 'Ada left.'")
+    """
+    source, number = chunk.metadata.get("source"), chunk.metadata.get("chunk", "?")
+    return f"in {source}, chunk {number}" if source else f"in the text {chunk.page_content[:60]!r}"

@@ -27,7 +27,7 @@ UNRELATED_COSINE = 0.07
 
 # How a question's best sentence is judged by :func:`holds`, cosines counted from UNRELATED_COSINE = 0 to 1 = 1.
 # The weights are those of a logistic regression, rounded; see benchmarks/answers.py.
-_ENOUGH = 0.225
+_ENOUGH = 0.21
 _TERMS_WEIGHT = 0.43
 _ENOUGH_ACROSS = 0.37
 
@@ -36,7 +36,8 @@ _COSINE_WEIGHT = 0.15
 _CHUNK_WEIGHT = 0.5
 _NUMBER_WEIGHT = 0.1
 _FIRST_WEIGHT = 0.025
-_UNFIT_WEIGHT = -0.1  # of a heading, a fragment or a question
+_UNFIT_WEIGHT = -0.1  # of a heading or a fragment
+_QUESTION_WEIGHT = -0.5
 _FOREIGN_WEIGHT = -0.2  # of a sentence in another language than the question
 _SAID_BEFORE = 0.5  # a term counts this much where a sentence chosen before holds it
 _LEAST = 0.5  # of the best sentence's worth: a further one that has less is left out
@@ -54,7 +55,8 @@ _HAS_NUMBER = re.compile(
 )
 
 _HAN = re.compile(f"[{HAN}]")
-_STATEMENT = re.compile(rf"[.!。！…；;][{CLOSERS}]*$")
+_ENDED = re.compile(rf"[.!?。！？…；;][{CLOSERS}]*$")
+_QUESTION = re.compile(rf"[?？][{CLOSERS}]*$")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Finding:
         start: Where the sentence starts in the chunk's text.
         end: Where it ends.
         cosine: Of its vector and the question's.
-        held: The question's terms that it holds.
+        held: The question's terms that it holds, or the question that it follows in its chunk.
         merit: What speaks for it beside those terms.
     """
 
@@ -162,8 +164,10 @@ def find_evidence(
         if len(matrix) != len(sentences):
             given = f"{len(matrix)} rows for the {len(sentences)} sentences of its chunk"
             raise UsageError(f"vectors[{place}] has {given}; give one each")
+        asked_before: set[str] = set()
         for number, (sentence, row) in enumerate(zip(sentences, matrix, strict=True)):
             here = set(terms(sentence.text))
+            asked_before, here = here if _QUESTION.search(sentence.text) else set(), here | asked_before
             held = tuple(term for term in shares if term in here)
             merit = _CHUNK_WEIGHT * score + _FIRST_WEIGHT / (1 + number)
             found.append(Finding(chunk, place, sentence.start, sentence.end, float(row @ asked), held, merit))
@@ -181,7 +185,9 @@ def _merit(finding: Finding, asks_number: bool, language: str) -> float:
     merit = _COSINE_WEIGHT * finding.cosine
     if asks_number and _HAS_NUMBER.search(finding.text):
         merit += _NUMBER_WEIGHT
-    if not _STATEMENT.search(finding.text):
+    if _QUESTION.search(finding.text):
+        merit += _QUESTION_WEIGHT
+    elif not _ENDED.search(finding.text):
         merit += _UNFIT_WEIGHT
     foreign = language_of(finding.text) == "zh" if language != "zh" else not _HAN.search(finding.text)
     return merit + _FOREIGN_WEIGHT if foreign else merit

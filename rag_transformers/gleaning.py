@@ -1,5 +1,7 @@
 """Gleaning: what a model adds when it is asked for what it left out."""
 
+from collections.abc import Sequence
+
 from rag_transformers.graph import Edge, Extraction, name_key
 
 __all__ = ["adds", "merged"]
@@ -22,7 +24,7 @@ def merged(found: Extraction, more: Extraction) -> Extraction:
     for part in (found, more):
         for row, kind in zip(part.entities, part.types or [""] * len(part.entities), strict=True):
             entities[row] = entities.get(row) or kind
-        weights = part.weights or [None] * len(part.relationships)
+        weights: Sequence[float | None] = part.weights or [None] * len(part.relationships)
         for tie, weight in zip(part.relationships, weights, strict=True):
             relationships[tie] = weight if relationships.get(tie) is None else relationships[tie]
     return Extraction(

@@ -312,11 +312,16 @@ class GraphIndex:
         started = time.perf_counter()
         given = await asyncio.to_thread(_documents, documents)
         async with self._writing:
-            await asyncio.to_thread(self._folder.create)
+            made_now = await asyncio.to_thread(self._folder.create)
             active = Run(self._concurrency)
             work = Ingestion(self._folder, self._chunker, self._extracting(), active, on_progress)
             with active.active():
-                fresh, _ = await _both(asyncio.to_thread(work.split, given), self._folder.check_embeddings())
+                try:
+                    fresh, _ = await _both(asyncio.to_thread(work.split, given), self._folder.check_embeddings())
+                except BaseException:
+                    if made_now:
+                        await asyncio.to_thread(self._folder.discard)
+                    raise
                 await asyncio.to_thread(work.store, fresh)
                 pending = await asyncio.to_thread(work.pending, given)
                 if self._extractor is None:

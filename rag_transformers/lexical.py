@@ -142,4 +142,4 @@ class Lexical:
         self._post_rows, self._post_counts = rows[order], counts[order].astype(np.float64)
         self._posted = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=len(self._vocabulary)))])
         lengths = np.bincount(rows, weights=counts, minlength=len(ids))
-        self._norms = _K1 * (1 - _B + _B * lengths / max(float(lengths.mean()), 1.0)) if ids else lengths
+        self._norms = _K1 * (1 - _B + _B * lengths / (float(lengths.mean()) or 1.0)) if ids else lengths

@@ -3,7 +3,6 @@
 The format of a reply is a pair: a prompt, and what reads its replies. A subclass names the one and fills in the other.
 """
 
-import contextlib
 import hashlib
 import json
 import logging
@@ -15,7 +14,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from rag_transformers.conversation import Ask, Done, Talk, aanswered, answered, next_turn, step, with_note
+from rag_transformers.conversation import (
+    Ask,
+    Done,
+    Talk,
+    aanswered,
+    answered,
+    check_context_size,
+    next_turn,
+    noted,
+    place_of,
+    step,
+    with_note,
+)
 from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
 from rag_transformers.extractor import Extractor, chunk_of
 from rag_transformers.gleaning import adds, merged
@@ -167,12 +178,13 @@ class LLMExtractor(Extractor):
         limit = self._limit(**kwargs)
 
         def extract(chunk: Document, config: RunnableConfig) -> Extraction:
-            asked = step(talk := self._talk(chunk, variables or self._variables([chunk])[0], limit))
+            talk = self._talk(chunk, variables or self._variables([chunk])[0], limit)
+            asked = step(talk)
             while not isinstance(asked, Done):
                 asked = step(talk, answered(asked, config))
-            return asked.result
+            return cast(Extraction, asked.result)
 
-        with _noted(chunk):
+        with noted(chunk):
             return self._call_with_config(cast(Any, extract), chunk, config)
 
     async def ainvoke(self, input: Document | str, config: RunnableConfig | None = None, **kwargs: Any) -> Extraction:
@@ -181,12 +193,13 @@ class LLMExtractor(Extractor):
         limit = self._limit(**kwargs)
 
         async def extract(chunk: Document, config: RunnableConfig) -> Extraction:
-            asked = step(talk := self._talk(chunk, variables or (await self._avariables([chunk]))[0], limit))
+            talk = self._talk(chunk, variables or (await self._avariables([chunk]))[0], limit)
+            asked = step(talk)
             while not isinstance(asked, Done):
                 asked = step(talk, await aanswered(asked, config))
-            return asked.result
+            return cast(Extraction, asked.result)
 
-        with _noted(chunk):
+        with noted(chunk):
             return await self._acall_with_config(cast(Any, extract), chunk, config)
 
     def batch(self, inputs: list[Document | str], config: Any = None, **kwargs: Any) -> list[Extraction]:
@@ -241,7 +254,7 @@ class LLMExtractor(Extractor):
         try:
             found = self._read(reply, chunk, limit)
         except ReplyError as error:
-            self._check_context_size(ask.prompt, reply, error)
+            check_context_size(ask, reply, error, self._count)
             again = self._asked_again(ask, reply, chunk)
             if again is None:
                 raise
@@ -284,19 +297,12 @@ class LLMExtractor(Extractor):
                 reply = yield ask
                 added = self._read(reply, chunk, None)
             except ModelError as error:
-                _log.warning("gleaning ended %s, what was found is kept: %s", _place(chunk), error_line(error))
+                _log.warning("gleaning ended %s, what was found is kept: %s", place_of(chunk), error_line(error))
                 return merged(found, getattr(error, "extraction", None) or Extraction())
             before, found = found, merged(found, added)
             if not adds(before, added):
                 break
         return found
-
-    def _check_context_size(self, prompt: "PromptValue", reply: Reply, error: ReplyError) -> None:
-        """Name the likely cause where a server read only the end of the prompt; to ask again would be of no use."""
-        read = reply.usage.prompt_tokens
-        if read and read < (sent := self._count(prompt.to_string())) / 2:
-            cause = f"the server read {read} tokens of a prompt of about {sent}, so its context (num_ctx) is too small"
-            raise ReplyError(f"{cause}; {error}", reply=error.reply, finish_reason=error.finish_reason) from error
 
     def _count(self, text: str) -> int:
         if self._counter is None:
@@ -353,18 +359,3 @@ def _opened(given: Any) -> tuple[Document, Mapping[str, Any] | None]:
 def _together(chunks: Sequence[Document], variables: Sequence[Mapping[str, Any]]) -> list[Document | str]:
     ready = [_Ready(chunk, own) for chunk, own in zip(chunks, variables, strict=True)]
     return cast("list[Document | str]", ready)  # they come back to invoke and ainvoke, which open them
-
-
-@contextlib.contextmanager
-def _noted(chunk: Document) -> Iterator[None]:
-    """Say of a model's error in which chunk it came up."""
-    try:
-        yield
-    except ModelError as error:
-        error.add_note(_place(chunk))
-        raise
-
-
-def _place(chunk: Document) -> str:
-    source, number = chunk.metadata.get("source"), chunk.metadata.get("chunk", "?")
-    return f"in {source}, chunk {number}" if source else f"in the text {chunk.page_content[:60]!r}"

@@ -214,15 +214,18 @@ def check_server(base_url: str | None = None) -> None:
     """
     _require_key()
     url = base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise UsageError(f"--base-url is {url!r}, which is no address: {error}") from error
+    if parts.scheme not in ("http", "https") or not host:
         raise UsageError(f"--base-url is {url!r}; it must begin with http:// or https:// and name a host")
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY")):
         return  # the proxy looks the host up, and may be the only way to it
     try:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        socket.create_connection((parts.hostname, port), timeout=10).close()
-    except (OSError, ValueError) as error:
+        socket.create_connection((host, port), timeout=10).close()
+    except OSError as error:
         raise UsageError(f"no server answers at {url} ({error_line(error)}); check --base-url") from error
 
 

@@ -9,7 +9,6 @@ r"""Reply of a model <-> records: every whole record is kept, none is invented, 
 Pure functions: no model, no store, linear in the reply's length. They raise on no text whatever.
 """
 
-import re
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -17,17 +16,9 @@ from rag_transformers.graph import Extraction
 from rag_transformers.records_items import JsonItem
 from rag_transformers.records_json import CUT_OFF, find_items, starts_as_json
 from rag_transformers.records_marks import find_records, row_of
-from rag_transformers.records_text import (
-    CLOSE,
-    OPEN,
-    Section,
-    clean_field,
-    heading_at,
-    is_blank,
-    visible,
-    without_reasoning,
-)
+from rag_transformers.records_text import Section, clean_field, visible, without_reasoning
 from rag_transformers.records_words import example_rows, holds_names, is_no_data
+from rag_transformers.records_written import as_record, is_chiefly_records
 
 __all__ = [
     "Records",
@@ -148,8 +139,8 @@ def format_records(extraction: Extraction) -> str:
     Relationships:
     (D#derives from#C_#)
     """
-    entities = [_written("entities", row) for row in extraction.entities]
-    relationships = [_written("relationships", row) for row in extraction.relationships]
+    entities = [as_record("entities", row) for row in extraction.entities]
+    relationships = [as_record("relationships", row) for row in extraction.relationships]
     return "\n".join(["Entities:", *entities, "", "Relationships:", *relationships])
 
 
@@ -178,7 +169,7 @@ def records_in(text: str) -> Records | None:
     >>> records_in("# Mills\nEntities:\n(Fen Mill#mill)\n(Fen#village)").entities
     (('Fen Mill', 'mill'), ('Fen', 'village'))
     """
-    if not any(mark in text for mark in "#＃") or not _is_chiefly_records(text):
+    if not any(mark in text for mark in "#＃") or not is_chiefly_records(text):
         return None
     records = parse_records(text)
     return records if records.status == "ok" else None
@@ -188,6 +179,7 @@ def records_in(text: str) -> Records | None:
 
 _CUT_REASONS = frozenset(("length", "max_tokens", "max_output_tokens", "model_length"))
 _JOINERS = "\u200c\u200d"
+_COLUMNS = {2: ("name",), 4: ("source", "relation", "target")}
 
 
 def _parse(reply: str | None, finish_reason: str | None, source: str | None, *, json_first: bool) -> Records:
@@ -245,7 +237,10 @@ class _Collected:
 
 
 def _read_marks(text: str, collected: _Collected) -> None:
+    kept: set[tuple[Section | None, str]] = set()
     for found in find_records(text, cut=collected.cut):
+        if (found.section, found.text) in kept and not found.cut:
+            continue
         row = row_of(found)
         if is_no_data(found.text) or (found.section is None and len(row) == 1):
             continue
@@ -255,14 +250,17 @@ def _read_marks(text: str, collected: _Collected) -> None:
             collected.reject(found.line, found.text, fault)
         else:
             collected.keep(row)
+            kept.add((found.section, found.text))
 
 
 def _fault(row: tuple[str, ...], section: Section | None) -> str:
     """Why a row is no record, or ""."""
     if section == "relationships" and len(row) < 4:
         return "fewer than three fields"
-    columns = ("name",) if len(row) == 2 else ("source", "relation", "target")
-    return next((f"no {column}" for column, part in zip(columns, row, strict=False) if not part.strip(_JOINERS)), "")
+    for column, part in zip(_COLUMNS[len(row)], row, strict=False):
+        if not part.strip(_JOINERS):
+            return f"no {column}"
+    return ""
 
 
 def _read_json(text: str, collected: _Collected) -> None:
@@ -288,66 +286,3 @@ def _read_item(item: JsonItem, ids: dict[str, str], collected: _Collected) -> No
         collected.reject(item.line, item.text, fault)
     else:
         collected.keep(row, clean_field(visible(item.type)), item.weight)
-
-
-# ── Writing, and text that already is a graph ────────────────────────────────────────────────────────────────────────
-
-_LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_FORBIDDEN = str.maketrans("#＃:", "___")
-_WHOLE = re.compile(r"\s*+[(（].*[)）]\s*+")
-_TITLE = re.compile(r"\s*+#{1,6}\s")
-_CHIEFLY = 0.75
-"""The share of a text's characters, titles aside, that must stand in records and headings."""
-
-
-def _written(section: Section, row: tuple[str, ...]) -> str:
-    """A record as a line; marks that would be lost are protected, and brackets that would break it replaced."""
-    row = tuple(visible(_LINE_BREAK.sub("_", part)).translate(_FORBIDDEN).strip() for part in row)
-    quoted = tuple(f'"{part}"' if clean_field(part) != part else part for part in row)
-    for fields in (row, quoted):
-        line = f"({'#'.join(fields)})"
-        found = find_records(f"{_HEADINGS[section]}\n{line}")
-        if [row_of(record) for record in found] == [row]:
-            return line
-    return f"({'#'.join(_balanced(part) for part in row)})"
-
-
-_HEADINGS: dict[Section, str] = {"entities": "Entities:", "relationships": "Relationships:"}
-
-
-def _balanced(text: str) -> str:
-    """A text whose brackets without partner are ``_``."""
-    opened: list[int] = []
-    marks = list(text)
-    for at, mark in enumerate(text):
-        if mark in OPEN:
-            opened.append(at)
-        elif mark in CLOSE and opened:
-            opened.pop()
-        elif mark in CLOSE:
-            marks[at] = "_"
-    for at in opened:
-        marks[at] = "_"
-    return "".join(marks)
-
-
-_FEWEST: dict[Section | None, int] = {"entities": 1, "relationships": 2, None: 3}
-
-
-def _is_chiefly_records(text: str) -> bool:
-    """Whether nearly all of a text stands in whole records of one line, with fields as their heading asks for."""
-    section: Section | None = None
-    lines = records = other = 0
-    for line in visible(text).split("\n"):
-        heading = heading_at(line, 0)
-        if heading:
-            section = heading.section
-        elif is_blank(line) or _TITLE.match(line):
-            continue
-        elif _WHOLE.fullmatch(line) and line.count("#") + line.count("＃") >= _FEWEST[section]:
-            lines, records = lines + 1, records + len(line)
-        else:
-            other += len(line)
-    if section is None:
-        return lines > 2 and not other
-    return lines > 1 and records >= _CHIEFLY * (records + other)

@@ -4,12 +4,12 @@ import re
 from itertools import islice
 from typing import NamedTuple
 
-from rag_transformers.records_text import CLOSE, OPEN, Section, clean_field, heading_at, is_blank, reply_lines
+from rag_transformers.records_text import CLOSE, OPEN, TAG, Section, clean_field, heading_at, is_blank, reply_lines
 
 __all__ = ["Found", "fields_of", "find_records", "row_of"]
 
 # Decoration that may stand before a record on its line: bullets, quotes, emphasis, a tag, a check box, a number.
-_DECOR = r"(?:</?[A-Za-z]\w{0,12}>|[^\w()（）#＃]|_)*+"
+_DECOR = rf"(?:{TAG}|[^\w()（）#＃]|_)*+"
 _LABEL = (
     r"(?:#?\d{1,4}\s?[.)）:：、．|\]-]|(?:[A-Za-z]|[ivxIVX]{1,4}|[一二三四五六七八九十]{1,3})[.)）:：、．\]]"
     r"|[(（](?:\d{1,3}|[一二三四五六七八九十]{1,3})[)）]|[①-⒛])?"
@@ -296,7 +296,7 @@ def row_of(found: Found) -> tuple[str, ...]:
     >>> row_of(Found(1, "relationships", " Ada Moss # **founded** # Grain Trust ", False))
     ('Ada Moss', 'founded', 'Grain Trust', '')
     """
-    row = tuple(clean_field(field) for field in fields_of(found.text, found.section))
+    row = tuple([clean_field(field) for field in fields_of(found.text, found.section)])
     if found.section == "entities" and len(row) == 1:
         return (*row, "")
     return (*row, "") if len(row) == 3 else row

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 __all__ = [
     "CLOSE",
     "OPEN",
+    "TAG",
     "Heading",
     "Section",
     "clean_field",
@@ -187,7 +188,9 @@ def is_blank(line: str) -> bool:
 
 # ── Headings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_DECOR = r"(?:</?(?!entit|relation|nodes|edges|triples)[a-z]\w{0,12}>|[^\w()（）:：]|_)*+"
+TAG = r"</?(?!(?i:entit|relation|nodes|edges|triples))[A-Za-z]\w{0,12}>"
+"""A tag of HTML or of a prompt that asked for one, which is decoration, too; one that is named as a heading is one."""
+_DECOR = rf"(?:{TAG}|[^\w()（）:：]|_)*+"
 _NUMERAL = r"(?:\d{1,3}|[ivx]{1,4}|[a-z]|[一二三四五六七八九十]{1,3})"
 _LABEL = (
     rf"(?:(?:part|section|step|第)?\s?{_NUMERAL}\s?(?:部分|步|节)?\s?[.)）:：、．\]–—-]"

@@ -19,8 +19,15 @@ _AROUND = " _-—.…。·⋯!！<>{}[]*0123456789"
 _FORMAT_WORDS = (
     *("entity_name", "entity_summary", "source_entity_name", "relation_name", "target_entity_name"),
     "relation_summary",
+    # as models translate them
+    *("实体名", "实体名称", "实体摘要", "实体总结", "实体描述", "源实体名", "源实体名称", "来源实体名", "目标实体名"),
+    *("目标实体名称", "关系名", "关系名称", "关系摘要", "关系总结", "关系描述"),
 )
 _NOTHING = frozenset(("none", "n/a", "n.a", "null", "无", "無", "暂无", "没有"))
+_NOTHING_FOUND = re.compile(
+    r"no (?:entities|relationships|relations)(?: (?:were |are )?(?:found|identified|present|given))?"
+    r"|(?:没有|无|未发现|未找到|未提取到|不存在)(?:任何|明确的?)?(?:实体|关系)"
+)
 _LONGEST = 60
 """No placeholder is longer."""
 
@@ -70,7 +77,9 @@ def _holds(text: str, name: str) -> bool:
 
 def _is_no_data(field: str) -> bool:
     word = _word(field)
-    return word in _placeholders() or word in _NOTHING or (not word and _DOTS.fullmatch(field) is not None)
+    if not word:
+        return _DOTS.fullmatch(field) is not None
+    return word in _placeholders() or word in _NOTHING or _NOTHING_FOUND.fullmatch(word.replace("_", " ")) is not None
 
 
 def _word(field: str) -> str:

@@ -1,6 +1,7 @@
 """The truth about a reply: whether what was read of it is all that was asked for, and if not, why not."""
 
 import json
+from typing import Any
 
 from rag_transformers.errors import ReplyError
 from rag_transformers.graph import Extraction
@@ -49,8 +50,8 @@ def says_nothing(reply: str) -> bool:
     >>> says_nothing('{"entities": [], "relationships": []}'), says_nothing("{}")
     (True, False)
     """
-    if _has_empty_lists(reply):
-        return True
+    if (data := _json_in(reply)) is not None:
+        return _is_empty(data)
     for _, line in reply_lines(visible(reply)):
         heading = heading_at(line, 0)
         said = line[heading.end if heading else 0 :].strip(_AROUND)
@@ -91,11 +92,16 @@ def _fault(records: Records, reply: Reply) -> str:
     return {"format_error": "its format is not known", "partial": "it ends inside a record"}.get(records.status, "")
 
 
-def _has_empty_lists(reply: str) -> bool:
+def _json_in(reply: str) -> Any:
+    """The object or list that a reply holds, with what stands around an object; None if there is none."""
     try:
         data = json.loads(reply[max(reply.find("{"), 0) : reply.rfind("}") + 1 or None])
     except (ValueError, RecursionError):
-        return False
+        return None
+    return data if isinstance(data, dict | list) else None
+
+
+def _is_empty(data: Any) -> bool:
     if isinstance(data, dict):
         return bool(data) and all(plain_key(key) in CONTAINERS and not value for key, value in data.items())
-    return data == []
+    return not data

@@ -1,4 +1,4 @@
-"""Structured output: a chat model's own mode for data, tool calling or a JSON schema, with the text as what it falls back to.
+"""Structured output: a chat model's own mode for data, tool calling or a JSON schema, where it offers one.
 
 The arguments of a tool call, or the JSON, are given on as text and read item by item, as any reply: one that is cut, or
 that has a bad item, keeps all the others.
@@ -9,7 +9,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBinding
@@ -123,13 +123,14 @@ def _with_tool(llm: Any) -> Runnable[Any, Any]:
     make: Callable[[Any], Any] = lambda model: model.bind_tools([SCHEMA], tool_choice=SCHEMA["title"])  # noqa: E731
     if isinstance(llm, RunnableBinding):  # which hands bind_tools to the model inside, without its own parameters
         return RunnableBinding(bound=make(llm.bound), kwargs=dict(llm.kwargs), config=llm.config)
-    return make(llm)
+    return cast("Runnable[Any, Any]", make(llm))
 
 
 def _with_schema(llm: Any) -> Runnable[Any, Any]:
     if isinstance(llm, RunnableBinding):
         raise NotImplementedError("a bound model's parameters would be lost")
-    return llm.with_structured_output(SCHEMA, method="json_schema", include_raw=True)
+    mode = llm.with_structured_output(SCHEMA, method="json_schema", include_raw=True)
+    return cast("Runnable[Any, Any]", mode)
 
 
 def _as_text(message: Any) -> Any:

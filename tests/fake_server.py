@@ -40,7 +40,7 @@ import struct
 import threading
 import time
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,8 +61,10 @@ class FakeReply:
         text: The reply's text; None is a message without content.
         finish_reason: ``stop``, ``length``, ``content_filter``, or None.
         refusal: The text of a refusal, given beside the content.
-        blocks: Whether the content is sent as a list of two text blocks (not when streamed).
+        blocks: Whether the content is sent as a list of two text blocks, or those that are sent (not when streamed).
+        tool: The arguments, as they stand, of a call of the first tool that the request offers (not when streamed).
         usage: Whether the numbers of tokens are sent.
+        prompt_tokens: How many tokens the server says it has read; None for one for each UTF-8 byte.
         choices: Whether there is a choice at all.
         status: HTTP status; from 400 on, ``text`` is the error's message and ``code`` its code.
         code: The error's code, such as ``context_length_exceeded``.
@@ -75,8 +77,10 @@ class FakeReply:
     text: str | None = ""
     finish_reason: str | None = "stop"
     refusal: str | None = None
-    blocks: bool = False
+    blocks: bool | Sequence[Mapping[str, str]] = False
+    tool: str | None = None
     usage: bool = True
+    prompt_tokens: int | None = None
     choices: bool = True
     status: int = 200
     code: str | None = None
@@ -350,7 +354,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _usage(reply: FakeReply, request: Request) -> dict[str, int]:
     """Numbers of tokens: one for each UTF-8 byte, which a test can work out."""
-    asked, answered = len(request.prompt.encode()), len((reply.text or "").encode())
+    asked = len(request.prompt.encode()) if reply.prompt_tokens is None else reply.prompt_tokens
+    answered = len((reply.tool or reply.text or "").encode())
     return {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
 
 
@@ -359,13 +364,23 @@ def _envelope(request: Request, kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{digest}", "object": kind, "created": 0, "model": request.body.get("model")}
 
 
+def _content(reply: FakeReply) -> Any:
+    if not isinstance(reply.blocks, bool):
+        return list(reply.blocks)
+    if not reply.blocks or reply.text is None:
+        return None if reply.tool is not None else reply.text
+    half = len(reply.text) // 2
+    return [{"type": "text", "text": part} for part in (reply.text[:half], reply.text[half:])]
+
+
 def _completion(reply: FakeReply, request: Request) -> dict[str, Any]:
-    content: Any = reply.text
-    if reply.blocks and reply.text is not None:
-        half = len(reply.text) // 2
-        content = [{"type": "text", "text": part} for part in (reply.text[:half], reply.text[half:])]
-    message = {"role": "assistant", "content": content, "refusal": reply.refusal}
-    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": None}
+    message: dict[str, Any] = {"role": "assistant", "content": _content(reply), "refusal": reply.refusal}
+    finish_reason = reply.finish_reason
+    if reply.tool is not None:
+        function = {"name": request.body["tools"][0]["function"]["name"], "arguments": reply.tool}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+        finish_reason = "tool_calls" if finish_reason == "stop" else finish_reason
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
     data = {**_envelope(request, "chat.completion"), "choices": [choice] if reply.choices else []}
     return {**data, "usage": _usage(reply, request)} if reply.usage else data
 

@@ -71,7 +71,7 @@ class TestClients:
         close_chroma(second)
 
     def test_a_client_with_the_same_settings_is_shared(self, tmp_path: Path) -> None:
-        own = chromadb.PersistentClient(path=str(tmp_path), settings=Settings(anonymized_telemetry=False))
+        own: Any = chromadb.PersistentClient(path=str(tmp_path), settings=Settings(anonymized_telemetry=False))
         client = open_chroma(tmp_path)
         add_texts_in_batches(chroma_store(client, "texts", Counted()), ["x"])
         close_chroma(client)
@@ -81,7 +81,7 @@ class TestClients:
     @pytest.mark.parametrize("spelling", ["{}", "{}/../d"])
     def test_a_folder_open_with_other_settings_is_named_with_the_way_out(self, tmp_path: Path, spelling: str) -> None:
         (tmp_path / "d").mkdir()
-        own = chromadb.PersistentClient(path=spelling.format(tmp_path / "d"), settings=Settings(allow_reset=True))
+        own: Any = chromadb.PersistentClient(path=spelling.format(tmp_path / "d"), settings=Settings(allow_reset=True))
         with pytest.raises(UsageError, match=rf"{tmp_path / 'd'}.*client="):
             open_chroma(tmp_path / "d")
         assert open_chroma(tmp_path / "d", client=own) is own
@@ -95,7 +95,7 @@ class TestClients:
     def test_clients_in_memory_share_nothing_and_suffer_others(self) -> None:
         """Whatever settings the application's own client in memory has."""
         for settings in (Settings(), Settings(anonymized_telemetry=False)):
-            own = chromadb.EphemeralClient(settings)
+            own: Any = chromadb.EphemeralClient(settings)
             one, two = open_chroma(), open_chroma()
             add_texts_in_batches(chroma_store(one, "texts", Counted()), ["x"])
             assert chroma_store(two, "texts", Counted()).get()["documents"] == []

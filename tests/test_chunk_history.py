@@ -208,7 +208,8 @@ class HistoryRules:
 
     def test_threads_take_turns(self, store: VectorStore) -> None:
         """Whatever the turns, everything is stored and nobody meets itself."""
-        history, found = ChunkHistory(store, topk=50, score_threshold=-1), {}
+        history = ChunkHistory(store, topk=50, score_threshold=-1)
+        found: dict[str, list[str]] = {}
 
         def read(number: int) -> None:
             texts = [f"mill {number} {place}" for place in range(3)]
@@ -263,7 +264,12 @@ class HistoryRules:
     ) -> None:
         history = ChunkHistory(store, max_chunks_once_load=4, max_threads=threads)
         sizes, write = [], history._shelf.write
-        monkeypatch.setattr(history._shelf, "write", lambda d, v: (sizes.append(len(d)), write(d, v)))
+
+        def noted(documents: Any, vectors: Any) -> None:
+            sizes.append(len(documents))
+            write(documents, vectors)
+
+        monkeypatch.setattr(history._shelf, "write", noted)
         history.read([f"mill {number}" for number in range(10)])
         assert sorted(sizes) == [2, 4, 4]
         assert len(ChunkHistory(store, topk=20).read(["mill"])[0]) == 10
@@ -296,9 +302,13 @@ class TestChromaInAFolder(HistoryRules):
     ) -> None:
         embeddings: Any = store.embeddings
         history = ChunkHistory(store)
-        queries: list[int] = []
-        nearest = history._shelf.nearest
-        monkeypatch.setattr(history._shelf, "nearest", lambda t, v, k: (queries.append(len(t)), nearest(t, v, k))[1])
+        queries, nearest = [], history._shelf.nearest
+
+        def noted(texts: Any, vectors: Any, k: int) -> Any:
+            queries.append(len(texts))
+            return nearest(texts, vectors, k)
+
+        monkeypatch.setattr(history._shelf, "nearest", noted)
         monkeypatch.setattr(chunk_history, "_WINDOW", 20)
         texts = [f"mill {number}" for number in range(30)]
         history.read([*texts, "mill 0"])

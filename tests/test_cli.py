@@ -198,6 +198,17 @@ class TestMistakes:
         assert url in told
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize(
+        "url", ["nonsense", "ftp://host/v1", "http://", "http://[::1", "http://127.0.0.1:99999/v1"]
+    )
+    def test_no_address(
+        self, folder: Path, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, url: str
+    ) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        out = str(tmp_path / "out")
+        assert "--base-url" in refused("index", str(folder / "texts"), "--out", out, "--model", "m", "--base-url", url)
+        assert not (tmp_path / "out").exists()
+
     def test_a_refused_key_is_said_and_not_shown(
         self, folder: Path, tmp_path: Path, model: FakeServer, refused: Refused, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -218,6 +229,8 @@ class TestMistakes:
             ["--concurrency", "0"],
             ["--language", "tlh"],
             ["--colour", "red"],
+            ["--model", ""],
+            ["--embedding-model", " "],
         ],
     )
     def test_wrong_options(self, folder: Path, tmp_path: Path, refused: Refused, wrong: list[str]) -> None:

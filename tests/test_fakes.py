@@ -96,6 +96,22 @@ def test_odd_replies_reach_the_client(fake_server: FakeServer) -> None:
     assert unmetered.response_metadata["finish_reason"] == "content_filter"
 
 
+def test_a_call_of_the_tool_that_was_offered_and_blocks_of_ones_own_reach_the_client(fake_server: FakeServer) -> None:
+    llm = chat(fake_server)
+    tools = llm.bind_tools([{"title": "names", "description": "All names", "type": "object", "properties": {}}])
+    fake_server.reply = in_turn(FakeReply(tool='{"names": []}'), FakeReply(tool='{"na', finish_reason="length"))
+    whole, cut = tools.invoke("q"), tools.invoke("q")
+    assert [call["name"] for call in whole.tool_calls] == ["names"]
+    assert whole.response_metadata["finish_reason"] == "tool_calls"
+    assert [call["args"] for call in cut.invalid_tool_calls] == ['{"na']
+    assert cut.response_metadata["finish_reason"] == "length"
+    fake_server.reply = lambda body: FakeReply(blocks=[{"type": "text", "text": "one"}], prompt_tokens=7)
+    own = llm.invoke("q")
+    assert own.content == [{"type": "text", "text": "one"}]
+    assert own.usage_metadata is not None
+    assert own.usage_metadata["input_tokens"] == 7
+
+
 def test_a_client_that_tries_again_gets_the_next_reply(fake_server: FakeServer) -> None:
     fake_server.reply = in_turn(FakeReply(status=503, headers={"retry-after-ms": "1"}), "the answer")
     assert chat(fake_server, retries=2).invoke("q").text == "the answer"

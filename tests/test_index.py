@@ -379,6 +379,7 @@ class TestFolder:
             pytest.raises(ModelError, match="10 texts"),
         ):
             index.add([PIER])
+        assert not (tmp_path / "index").exists()
 
     @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 1}'])
     def test_a_damaged_manifest_is_named_and_not_overwritten(self, tmp_path: Path, damage: bytes) -> None:

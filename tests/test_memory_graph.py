@@ -319,8 +319,9 @@ class TestSearch:
     def test_none_is_no_bound_and_zero_is_zero(self) -> None:
         graph = graph_of(*CHAIN)
         assert graph.search("a").edge_count == 4
-        for bound in ({"depth": 0}, {"fan": 0}, {"limit": 0}):
-            found = graph.search(["a", "e"], **bound)
+        for bound in ("depth", "fan", "limit"):
+            zero: dict[str, Any] = {bound: 0}
+            found = graph.search(["a", "e"], **zero)
             assert (names(found), found.edge_count) == (["a", "e"], 0)
 
     def test_fan_bounds_the_edges_of_a_vertex_and_limit_those_of_all(self) -> None:

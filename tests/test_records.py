@@ -153,6 +153,13 @@ def test_rule_2_sections_come_in_any_order_and_more_than_once() -> None:
     assert records.relationships == (("Dock", "serves", "Vale", ""), ("Vale", "feeds", "Dock", "Ore"))
 
 
+def test_rule_2_a_tag_may_be_a_heading_or_decoration() -> None:
+    reply = "<answer>\n<entities>\n<li>(Dock#Pier)</li>\n</entities>\n<relationships>(Dock#serves#Vale)</relationships>"
+    records = parse_records(reply)
+    assert records.entities == (("Dock", "Pier"),)
+    assert records.relationships == (("Dock", "serves", "Vale", ""),)
+
+
 def test_rule_2_a_heading_holds_until_the_next_known_one() -> None:
     reply = f"{E}(Ore Dock#Pier)\n\nI found some more further down.\n\n### Places\n(Vale)\n(Hill#x#y#z)"
     assert entities(reply) == [("Ore Dock", "Pier"), ("Vale", ""), ("Hill", "x#y#z")]
@@ -423,8 +430,9 @@ def test_rule_8_a_record_with_an_empty_field_is_dropped_and_counted() -> None:
 NO_DATA = (
     *("(entity_name#entity_summary)", "(Entity_Name)", "(<entity_name>#<entity_summary>)", "(entity name 1#...)"),
     *("(source_entity_name#relation_name#target_entity_name#relation_summary)", "(**entity_name**#)", "（…＃…）"),
-    *("(...)", "(...#...)", "(……#……)", "(...#...#...#...)", "...", "(none)", "(None.)", "(N/A)", "(无)", "（无。）"),
-    *("None", "N/A", "无", "- none", "(none#none)", "(无#无#无#无)", '("none")', "**None**"),
+    *("(实体名#实体摘要)", "（源实体名#关系名#目标实体名#）", "(...)", "(...#...)", "(……#……)", "(...#...#...#...)"),
+    *("(none)", "(None.)", "(N/A)", "(无)", "（无。）", "None", "N/A", "无", "- none", "(none#none)", "..."),
+    *('("none")', "**None**", "(No entities found.)", "(no relationships)", "（未发现关系）", "(无#无#无#无)"),
 )
 
 
@@ -715,7 +723,7 @@ SLOW = (
 
 @pytest.mark.parametrize("pattern", SLOW)
 def test_a_reply_of_marks_takes_linear_time(pattern: str) -> None:
-    """Eight times the text may take twenty times as long; in quadratic time it would take sixty-four."""
+    """Sixteen times the text takes about sixteen times as long; it would be 256 times in quadratic time."""
 
     def seconds(size: int) -> float:
         text = E + pattern * (size // len(pattern))
@@ -723,8 +731,7 @@ def test_a_reply_of_marks_takes_linear_time(pattern: str) -> None:
         parse_records(text)
         return time.process_time() - start
 
-    short = min(seconds(8_000) for _ in range(3))
-    assert seconds(64_000) < 20 * short + 0.1
+    assert min(seconds(64_000) for _ in range(2)) < 100 * min(seconds(4_000) for _ in range(3)) + 0.1
 
 
 # ── What all implementations share ───────────────────────────────────────────────────────────────────────────────────

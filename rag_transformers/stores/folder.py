@@ -1,6 +1,7 @@
 """The folder of an index: its manifest, its records, and Chroma as the search structure made from them."""
 
 import dataclasses
+import shutil
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,12 +71,20 @@ class IndexFolder:
             )
         return self.manifest
 
-    def create(self) -> None:
-        """Make the folder with its manifest, unless it is there."""
-        if self.manifest is None:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self.manifest = Manifest(embeddings_name(self._given), language=self._language)
-            self.manifest.write(self.path)
+    def create(self) -> bool:
+        """Make the folder with its manifest, unless it is there; whether it was made."""
+        if self.manifest is not None:
+            return False
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.manifest = Manifest(embeddings_name(self._given), language=self._language)
+        self.manifest.write(self.path)
+        return True
+
+    def discard(self) -> None:
+        """Take back a folder that was just made, before anything was stored in it."""
+        self.close()
+        shutil.rmtree(self.path)
+        self.manifest = None
 
     @property
     def database(self) -> Database:

@@ -79,7 +79,7 @@ def embed(embeddings: Embeddings, texts: Sequence[str]) -> "Matrix":
     if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
         raise ModelError(f"the embeddings gave {vectors.shape} numbers for {len(texts)} texts, or some not finite")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units: Matrix = vectors / np.where(lengths > 0, lengths, 1)
+    units: Matrix = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     return units
 
 
