@@ -18,10 +18,10 @@ from rag_transformers.graph import Extraction
 from rag_transformers.models import error_line, model_key
 from rag_transformers.searching import search_units
 from rag_transformers.stores import ChunkHistory
-from rag_transformers.stores.database import DocumentRecord
 from rag_transformers.stores.vectors import text_key
 
 if TYPE_CHECKING:
+    from rag_transformers.stores.database import DocumentRecord
     from rag_transformers.stores.folder import IndexFolder
 
 __all__ = ["Failure", "IndexPlan", "IndexReport", "Ingestion", "Progress"]
@@ -104,7 +104,7 @@ class IndexReport:
 class Fresh(NamedTuple):
     """Documents that are new or changed, with their chunks, and how many there are of each."""
 
-    records: list[DocumentRecord]
+    records: "list[DocumentRecord]"
     new: int
     changed: int
 
@@ -161,6 +161,8 @@ class Ingestion:
 
     def split(self, documents: Sequence[Document]) -> Fresh:
         """Chunk the documents that are new or changed; nothing is stored yet."""
+        from rag_transformers.stores.database import DocumentRecord
+
         with self.timed("chunk"):
             fresh, new, changed = self.fresh(documents)
             records = [

@@ -38,7 +38,8 @@ def language_of(text: str, default: str = "en") -> str:
 
 
 # Sentences. A run of marks may end one, with the quotes and brackets that it closes and with the marks of references
-# behind it, as in "So it was.[3]", and so may the end of a line. The look-behind and the possessive repeats keep a long run of marks from being read again from each of its places.
+# behind it, as in "So it was.[3]", and so may the end of a line. The look-behind and the possessive repeats keep a long
+# run of marks from being read again from each of its places.
 
 _FULL = "。！？｡"
 _BORDER = re.compile(rf"(?<![{_FULL}；….!?;])([{_FULL}；….!?;]++)([{CLOSERS}]*+(?:\[\d{{1,3}}\])*+)|\n")

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rag_transformers.errors import IndexMismatchError, NoIndexError, check_count
-from rag_transformers.stores.database import Database
 from rag_transformers.stores.manifest import Manifest
 from rag_transformers.stores.vectors import StoredEmbeddings, VectorIndex, embeddings_name, text_key
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from langchain_core.vectorstores import VectorStore
+
+    from rag_transformers.stores.database import Database
 
 __all__ = ["IndexFolder"]
 
@@ -87,8 +88,10 @@ class IndexFolder:
         self.manifest = None
 
     @property
-    def database(self) -> Database:
+    def database(self) -> "Database":
         """The records."""
+        from rag_transformers.stores.database import Database
+
         with self._lock:
             if self._database is None:
                 _ = self.known

@@ -13,11 +13,12 @@ from langchain_core.embeddings import Embeddings
 from rag_transformers.concurrency import current_run
 from rag_transformers.errors import IndexMismatchError, ModelError, UsageError, check_count
 from rag_transformers.models import error_line
-from rag_transformers.stores.database import Database
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from langchain_core.vectorstores import VectorStore
+
+    from rag_transformers.stores.database import Database
 
 __all__ = ["StoredEmbeddings", "VectorIndex", "embeddings_name", "text_key"]
 
@@ -57,7 +58,7 @@ class StoredEmbeddings(Embeddings):
         UsageError: ``batch_size`` is below 1.
     """
 
-    def __init__(self, embeddings: Embeddings, database: Database, batch_size: int = 128) -> None:
+    def __init__(self, embeddings: Embeddings, database: "Database", batch_size: int = 128) -> None:
         self._batch_size = check_count("embedding_batch_size", batch_size)
         self._embeddings = embeddings
         self._database = database
