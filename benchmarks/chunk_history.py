@@ -36,26 +36,27 @@ class Subjects(Embeddings):
         self.seconds = 0.0
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Made from the text alone; the time that it takes is noted."""
         start = time.perf_counter()
         rows = [
             self.centres[int(text.split()[1])]
             + np.random.default_rng(zlib.crc32(text.encode())).normal(size=SIZE).astype(np.float32)
             for text in texts
         ]
-        vectors = np.stack(rows).tolist()
+        vectors: list[list[float]] = np.stack(rows).tolist()
         self.seconds += time.perf_counter() - start
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
+        """The same as for a document."""
         return self.embed_documents([text])[0]
 
 
 def made_up(count: int) -> list[Document]:
     """Chunks in reading order, their subjects mixed."""
+    words = "words and more words " * 37
     return [
-        Document(
-            f"subject {place * 7919 % SUBJECTS} part {place} " + "words and more words " * 37, metadata={"order": place}
-        )
+        Document(f"subject {place * 7919 % SUBJECTS} part {place} {words}", metadata={"order": place})
         for place in range(count)
     ]
 

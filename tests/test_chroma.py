@@ -1,8 +1,10 @@
 """Rules of what stands on Chroma."""
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from rag_transformers import stores
 from rag_transformers.errors import IndexMismatchError, UsageError
 from rag_transformers.stores.chroma import (
     add_documents,
@@ -85,7 +88,7 @@ class TestClients:
         with pytest.raises(UsageError, match=rf"{tmp_path / 'd'}.*client="):
             open_chroma(tmp_path / "d")
         assert open_chroma(tmp_path / "d", client=own) is own
-        own.close()
+        close_chroma(own)
 
     def test_what_is_no_folder_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x", encoding="utf-8")
@@ -252,12 +255,27 @@ class TestMetadata:
         assert plain_metadata(plain) == plain
 
 
-def test_importing_loads_no_chroma() -> None:
-    import subprocess
-
+def test_importing_loads_nothing_heavy_and_names_load_at_first_use() -> None:
     script = (
-        "import sys, rag_transformers.stores, rag_transformers.stores.chroma\n"
-        "print([m for m in ('chromadb', 'langchain_chroma', 'networkx', 'igraph', 'numpy') if m in sys.modules])"
+        "import sys, rag_transformers.stores as stores, rag_transformers.stores.chroma\n"
+        "print([m for m in ('chromadb', 'langchain_chroma', 'networkx', 'igraph', 'numpy') if m in sys.modules])\n"
+        "stores.MemoryGraph, stores.ChunkHistory\n"
+        "print([m for m in ('chromadb', 'langchain_chroma', 'networkx', 'igraph') if m in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, encoding="utf-8")
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.split() == ["[]", "[]"]
+    assert stores.__all__ == sorted(stores.__all__)
+    assert [getattr(stores, name).__name__ for name in stores.__all__] == stores.__all__
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = stores.nothing
+
+
+def test_threads_that_open_one_folder_share_it(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        clients = list(pool.map(lambda _: open_chroma(tmp_path), range(8)))
+    add_texts_in_batches(chroma_store(clients[0], "texts", Counted()), ["x"])
+    assert {client.count_collections() for client in clients} == {1}
+    for client in clients:
+        close_chroma(client)
+    shutil.rmtree(tmp_path)
+    close_chroma(open_chroma(tmp_path))

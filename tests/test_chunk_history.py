@@ -301,7 +301,7 @@ class TestChromaInAFolder(HistoryRules):
         self, store: Chroma, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         embeddings: Any = store.embeddings
-        history = ChunkHistory(store)
+        history = ChunkHistory(store, score_threshold=0.99)
         queries, nearest = [], history._shelf.nearest
 
         def noted(texts: Any, vectors: Any, k: int) -> Any:

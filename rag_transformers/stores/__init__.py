@@ -4,12 +4,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rag_transformers.stores.chroma import chroma_store, close_chroma, open_chroma
     from rag_transformers.stores.chunk_history import ChunkHistory
     from rag_transformers.stores.memory_graph import MemoryGraph
 
-__all__ = ["ChunkHistory", "MemoryGraph"]
+__all__ = ["ChunkHistory", "MemoryGraph", "chroma_store", "close_chroma", "open_chroma"]
 
-_HOMES = {"ChunkHistory": "chunk_history", "MemoryGraph": "memory_graph"}
+_HOMES = {
+    "ChunkHistory": "chunk_history",
+    "MemoryGraph": "memory_graph",
+    "chroma_store": "chroma",
+    "close_chroma": "chroma",
+    "open_chroma": "chroma",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import sys
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 _MEMORY = "memory-"
+_opening = threading.Lock()  # Chroma counts the clients of a folder, but makes the first one unguarded
 
 
 def open_chroma(path: str | Path | None = None, client: "ClientAPI | None" = None) -> "ClientAPI":
@@ -65,20 +67,22 @@ def open_chroma(path: str | Path | None = None, client: "ClientAPI | None" = Non
     if client is not None:
         return client
     if path is None:
-        return _open_in_memory()
+        with _opening:
+            return _open_in_memory()
     import chromadb
     from chromadb.config import Settings
     from chromadb.errors import ChromaError
 
     folder = os.path.realpath(path)
-    if _is_open_under_another_name(folder):
-        raise UsageError(_already_open(folder))
-    try:
-        return chromadb.PersistentClient(path=folder, settings=Settings(anonymized_telemetry=False))
-    except ChromaError as error:
-        raise UsageError(f"Chroma cannot open {folder}: {error}") from error
-    except ValueError as error:
-        raise UsageError(_already_open(folder)) from error
+    with _opening:
+        if _is_open_under_another_name(folder):
+            raise UsageError(_already_open(folder))
+        try:
+            return chromadb.PersistentClient(path=folder, settings=Settings(anonymized_telemetry=False))
+        except ChromaError as error:
+            raise UsageError(f"Chroma cannot open {folder}: {error}") from error
+        except ValueError as error:
+            raise UsageError(_already_open(folder)) from error
 
 
 def close_chroma(client: "ClientAPI") -> None:
@@ -87,11 +91,12 @@ def close_chroma(client: "ClientAPI") -> None:
     After the last client of a folder is closed, it may be deleted and made again in the same process.
     """
     closing: Any = client
-    if getattr(closing, "_closed", False):
-        return
-    if closing.database.startswith(_MEMORY):
-        closing._admin_client.delete_database(closing.database)
-    closing.close()
+    with _opening:
+        if getattr(closing, "_closed", False):
+            return
+        if closing.database.startswith(_MEMORY):
+            closing._admin_client.delete_database(closing.database)
+        closing.close()
 
 
 def collection_name(name: str) -> str:

@@ -6,8 +6,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from rag_transformers.errors import IndexMismatchError, NoIndexError, check_count
 from rag_transformers.stores.manifest import Manifest
 from rag_transformers.stores.vectors import StoredEmbeddings, VectorIndex, embeddings_name, text_key
@@ -131,6 +129,8 @@ class IndexFolder:
 
         The embeddings' own, else that of some hundred texts of the index, which are the best guess at it.
         """
+        import numpy as np
+
         own = getattr(self._given, "unrelated_cosine", None)
         if own is not None:
             return float(own)
@@ -148,6 +148,8 @@ class IndexFolder:
         """
         if isinstance(getattr(self._given, "name", None), str):
             return  # these say themselves who they are
+        import numpy as np
+
         vector = np.asarray(await self.embeddings.aembed_query(_PROBE), dtype=np.float32)
         key = text_key("probe", _PROBE)
         if (stored := self.database.vectors([key]).get(key)) is None:

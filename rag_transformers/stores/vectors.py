@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
@@ -15,6 +14,7 @@ from rag_transformers.errors import IndexMismatchError, ModelError, UsageError, 
 from rag_transformers.models import error_line
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
     from langchain_core.vectorstores import VectorStore
 
@@ -91,6 +91,8 @@ class StoredEmbeddings(Embeddings):
 
     def matrix(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
         """The vectors of texts as rows of unit length, computed where they are not stored."""
+        import numpy as np
+
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         if missing := self._missing(texts):
@@ -167,6 +169,8 @@ class VectorIndex:
 
     def nearest(self, vector: Sequence[float], n: int) -> list[tuple[Document, float]]:
         """The n nearest texts with the cosine of each, best first."""
+        import numpy as np
+
         found = self._store.similarity_search_by_vector(list(vector), k=n)
         if not found:
             return []
@@ -193,6 +197,8 @@ def _embed(embeddings: Embeddings, batch: Sequence[str]) -> Any:
 
 
 def _matrix(vectors: Sequence[Sequence[float]], texts: Sequence[str]) -> "npt.NDArray[np.float32]":
+    import numpy as np
+
     matrix: Any = np.asarray(vectors, dtype=np.float32)
     if matrix.ndim != 2 or len(matrix) != len(texts) or not matrix.shape[1]:
         raise ModelError(
