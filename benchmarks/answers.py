@@ -4,7 +4,7 @@
 
 The public sets come from DATA/qa and the two books from DATA/corpus_en and DATA/corpus_zh. Prints
 
-- rows: recall@2/@5/@10 on each set (60 questions): BM25 alone, nearest sentence alone, both as retrieval ranks them with
+- rows: recall@2/@5/@10 on each set (60 questions): BM25 alone, nearest sentence alone, both as retrieval ranks them by
   so many nearest sentences; and with all sets in one index;
 - quotes: how often the one best sentence, and all quoted ones, hold the gold answer; the questions in two halves, the
   first of which was looked at when the weights were chosen;

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import rag_transformers
-from rag_transformers.errors import ModelError, RagTransformersError, UsageError
+from rag_transformers.errors import ModelError, RagTransformersError
 
 if TYPE_CHECKING:
     from rag_transformers.index import GraphIndex, IndexReport, Progress
@@ -35,17 +35,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _plain_warnings():
             code: int = given.run(given)
+            sys.stdout.flush()
             return code
-    except UsageError as error:
-        return _fail(error, 2)
     except RagTransformersError as error:
-        return _fail(error, 2)
+        return _fail(error)
     except KeyboardInterrupt:
         print("stopped; what was done is stored, and the same command goes on from there", file=sys.stderr)
         return 128 + signal.SIGINT
     except BrokenPipeError:  # the reader of the output went away, as head does
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the flush at exit
         return 0
+    except OSError as error:  # a disk that is full, a file that may not be read
+        return _fail(error)
 
 
 def _index(given: argparse.Namespace) -> int:
@@ -234,10 +235,10 @@ def _print_json(data: Any) -> None:
     print(json.dumps(data, ensure_ascii=False, indent=1))
 
 
-def _fail(error: Exception, code: int) -> int:
+def _fail(error: Exception) -> int:
     what = "model" if isinstance(error, ModelError) else "error"
     print(f"{what}: {' '.join(str(error).split())}", file=sys.stderr)
-    return code
+    return 2
 
 
 def _read_argument(text: str) -> str:

@@ -204,7 +204,7 @@ def holds(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> bool:
         evidence: From :func:`find_evidence`, of about ten chunks.
         unrelated: The mean cosine of unrelated sentences, for embeddings other than the offline default.
     """
-    if not evidence.findings:
+    if not evidence.findings or not any(map(str.isalnum, evidence.question)):
         return False
     nearest = max(evidence.findings, key=lambda finding: finding.cosine)
     near = (nearest.cosine - unrelated) / (1 - unrelated)

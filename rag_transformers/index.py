@@ -163,7 +163,7 @@ class GraphIndex:
             on_progress: Called as work is done, from another thread.
 
         Raises:
-            UsageError: No documents, an empty one, or two different ones of the same source.
+            UsageError: No documents, or two different ones of the same source.
             IndexMismatchError: The embeddings are not those that the index was made with.
             ModelUnreachableError: The model could not be reached for a single chunk.
         """
@@ -328,6 +328,8 @@ class GraphIndex:
                     await work.prepare_history(pending)
                 (made, failed), size = await _both(work.extract(pending), work.make_searchable())
             if made == 0 and failed and active.stopped is not None:
+                if made_now:
+                    await asyncio.to_thread(self._folder.discard)
                 raise active.stopped
             if fresh.records or pending:
                 await asyncio.to_thread(self._searcher.keep)
@@ -398,6 +400,7 @@ class GraphIndex:
 
     async def _found(self, question: str, k: int) -> Found:
         vector = await self._folder.embeddings.aembed_query(question)
+        self._folder.check_vector(vector)
         return await asyncio.to_thread(self._searcher.find, question, vector, k)
 
     def _cost(self, chunks: Sequence[Document]) -> tuple[int, int]:
@@ -423,7 +426,12 @@ async def _both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -
 
 def _documents(given: Documents) -> list[Document]:
     """The documents that were given, those of paths loaded; each with a source, and each source once."""
+    if not isinstance(given, str | Path | Document | Iterable) or isinstance(given, bytes):
+        raise UsageError(f"documents is {type(given).__name__}; give documents or paths, one or many")
     listed = [given] if isinstance(given, str | Path | Document) else list(given)
+    for number, item in enumerate(listed):
+        if not isinstance(item, str | Path | Document):
+            raise UsageError(f"documents[{number}] is {type(item).__name__}; give a Document or a path")
     loaded: dict[str, Document] = {}
     for item in listed:
         for document in [item] if isinstance(item, Document) else load_documents(item):
@@ -439,5 +447,5 @@ def _documents(given: Documents) -> list[Document]:
 
 
 def _encodable(text: str) -> str:
-    """A text that can be stored: half a surrogate pair becomes a replacement mark."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """A text that can be stored: surrogate pairs are joined, and half a pair becomes a replacement mark."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -187,6 +187,8 @@ class Ingestion:
 
     async def make_searchable(self) -> int:
         """Embed the chunks that the search structure lacks; the size of a vector."""
+        if await asyncio.to_thread(self._folder.lacks_vectors):
+            await asyncio.to_thread(self._folder.database.forget_searchable)
         chunks = await asyncio.to_thread(self._folder.database.unsearchable)
         size = self._folder.known.size
         with self.timed("embed"):

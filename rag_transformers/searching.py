@@ -67,7 +67,13 @@ class Searcher:
             question: The question.
             vector: Its vector, of unit length.
             k: How many chunks at most.
+
+        Raises:
+            IndexDamagedError: The search structure is not whole.
         """
+        if self._folder.lacks_vectors():
+            place = self._folder.path / "chroma"
+            raise IndexDamagedError(f"{place} lacks vectors that it held; index the documents again to make it anew")
         words = self.lexical()
         nearest = self._folder.sentences.nearest(vector, NEAREST_SENTENCES)
         ranked = rank(question, words, [(text.metadata["chunk"], cosine) for text, cosine in nearest], k)

@@ -167,6 +167,11 @@ class TestMistakes:
         assert "no index" in refused("index", str(folder / "texts"), "--out", str(tmp_path))
         assert [path.name for path in tmp_path.iterdir()] == ["notes.md"]
 
+    def test_a_folder_that_cannot_be_made(self, tmp_path: Path, folder: Path, refused: Refused) -> None:
+        (tmp_path / "file").write_text("mine", encoding="utf-8")
+        refused("index", str(folder / "texts"), "--out", str(tmp_path / "file" / "below"))
+        refused("index", str(folder / "texts"), "--out", str(tmp_path / ("n" * 300)))
+
     @pytest.mark.parametrize("command", [["query", "x"], ["stats"]])
     def test_a_folder_without_an_index(self, tmp_path: Path, refused: Refused, command: list[str]) -> None:
         told = refused(command[0], str(tmp_path / "empty"), *command[1:])

@@ -202,6 +202,16 @@ class TestAdding:
                 index.add([PIER, doc("Another text.", "pier")])
             assert index.add([PIER, PIER]).documents == 1
 
+    @pytest.mark.parametrize("wrong", [None, 3, b"bytes", [None], ["text.txt", 3]])
+    def test_what_is_no_document_is_refused(self, tmp_path: Path, wrong: Any) -> None:
+        with GraphIndex.open(tmp_path / "index") as index, pytest.raises(UsageError, match="documents"):
+            index.add(wrong)
+
+    def test_a_surrogate_pair_is_the_character_that_it_means(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([doc("Ada Moss built a rocket \ud83d\ude80 in 1998.", "rocket")])
+            assert "\U0001f680" in index.chunks()[0].page_content
+
     def test_nothing_is_made_where_nothing_is_given(self, tmp_path: Path) -> None:
         with GraphIndex.open(tmp_path / "index") as index, pytest.raises(UsageError, match="no documents"):
             index.add([])
@@ -391,6 +401,48 @@ class TestFolder:
             GraphIndex.open(tmp_path / "index")
         assert manifest.read_bytes() == damage
 
+    @pytest.mark.parametrize("damage", [None, b"", b"no database" * 100])
+    def test_lost_records_are_no_empty_index(self, tmp_path: Path, damage: bytes | None) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER])
+        records = tmp_path / "index" / "records.sqlite"
+        for beside in tmp_path.glob("index/records.sqlite*"):
+            beside.unlink()
+        if damage is not None:
+            records.write_bytes(damage)
+        with GraphIndex.open(tmp_path / "index") as index:
+            for act in (lambda: index.query("Who?"), index.stats, lambda: index.add([PIER])):
+                with pytest.raises(IndexDamagedError, match=r"records\.sqlite"):
+                    act()
+        assert (records.read_bytes() if records.exists() else None) == damage
+
+    def test_a_lost_search_structure_is_named_and_made_anew_without_embedding(self, tmp_path: Path) -> None:
+        embeddings = SizedEmbeddings(8)
+        with GraphIndex.open(tmp_path / "index", None, embeddings) as index:
+            index.add([PIER, INN])
+            before = index.query("Who founded Grain Trust?")
+        shutil.rmtree(tmp_path / "index" / "chroma")
+        requests = len(embeddings.requests)
+        with GraphIndex.open(tmp_path / "index", None, embeddings) as index:
+            with pytest.raises(IndexDamagedError, match="chroma"):
+                index.query("Who founded Grain Trust?")
+            index.add([PIER, INN])
+            assert index.query("Who founded Grain Trust?") == before
+        assert len(embeddings.requests) == requests
+
+    def test_a_question_is_refused_with_embeddings_of_another_size(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index", None, SizedEmbeddings(8)) as index:
+            index.add([PIER])
+        other = GraphIndex.open(tmp_path / "index", None, SizedEmbeddings(5))
+        with other, pytest.raises(IndexMismatchError, match=r"8.*5"):
+            other.query("Who founded Grain Trust?")
+
+    def test_a_place_where_no_folder_can_be_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("x", encoding="utf-8")
+        for place in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("n" * 300), tmp_path / "nul\0"):
+            with pytest.raises(UsageError):
+                GraphIndex.open(place).add([PIER])
+
     def test_a_newer_format_is_refused(self, tmp_path: Path) -> None:
         with GraphIndex.open(tmp_path / "index") as index:
             index.add([PIER])
@@ -445,6 +497,7 @@ class TestOverHttp:
             with pytest.raises(ModelUnreachableError, match="key"):
                 index.add([PIER, INN, MILL])
             assert len(fake_server.prompts) == 1
+        assert not (tmp_path / "index").exists()
 
     def test_what_cannot_be_read_is_reported_and_asked_again_next_time(
         self, tmp_path: Path, fake_server: FakeServer, llm: ChatOpenAI

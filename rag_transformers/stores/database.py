@@ -31,6 +31,7 @@ from sqlalchemy import (
     event,
     func,
     insert,
+    inspect,
     select,
     update,
 )
@@ -87,17 +88,27 @@ class Database:
 
     Args:
         path: The SQLite file, or any SQLAlchemy URL.
+        create: Whether to make what is missing; else it is damage.
 
     Raises:
         IndexDamagedError: The file is no database, or lacks a table.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, create: bool = True) -> None:
         self.name = str(path)
+        if not create and isinstance(path, Path) and not (path.is_file() and path.stat().st_size):
+            raise IndexDamagedError(f"{self.name} is missing or empty; restore it from a copy, or index into a new folder")
         self._engine = _engine(path)
         self._lock = threading.Lock()
         with _named_damage(self.name):
-            _metadata.create_all(self._engine)
+            lacking = set(_metadata.tables) - set(inspect(self._engine).get_table_names())
+            if create:
+                _metadata.create_all(self._engine)
+        if lacking and not create:
+            self.close()
+            raise IndexDamagedError(
+                f"{self.name} lacks the tables {', '.join(sorted(lacking))}; restore it from a copy"
+            )
 
     def close(self) -> None:
         """Give the file back."""
@@ -177,6 +188,11 @@ class Database:
             for part in _parts(ids):
                 connection.execute(update(_chunks).where(_chunks.c.id.in_(part)).values(searchable=True))
 
+    def forget_searchable(self) -> None:
+        """Note that the search structure holds no chunk any more."""
+        with self._writing() as connection:
+            connection.execute(update(_chunks).values(searchable=False))
+
     def counts(self) -> dict[str, int]:
         """How many documents, chunks, and chunks without an extraction there are."""
         ((documents,),) = self._rows(select(func.count()).select_from(_documents))
@@ -218,7 +234,8 @@ class Database:
         """The extractions stored under these keys."""
         query = select(_extractions.c.key, _extractions.c.found)
         parts = (self._rows(query.where(_extractions.c.key.in_(part))) for part in _parts(keys))
-        return {key: Extraction.from_dict(found) for part in parts for key, found in part}
+        with _named_damage(self.name):
+            return {key: Extraction.from_dict(found) for part in parts for key, found in part}
 
     # Vectors
 
@@ -226,7 +243,8 @@ class Database:
         """The vectors stored under these keys; a key without one is left out."""
         query = select(_vectors.c.key, _vectors.c.vector)
         parts = (self._rows(query.where(_vectors.c.key.in_(part))) for part in _parts(keys))
-        return {key: np.frombuffer(blob, dtype="<f4") for part in parts for key, blob in part}
+        with _named_damage(self.name):
+            return {key: np.frombuffer(blob, dtype="<f4") for part in parts for key, blob in part}
 
     def some_vectors(self, count: int) -> "npt.NDArray[np.float32]":
         """As many of the vectors, as rows; the same ones each time."""
@@ -268,6 +286,8 @@ def _named_damage(name: str) -> Iterator[None]:
         yield
     except DatabaseError as error:
         raise IndexDamagedError(f"{name}: the database cannot be used: {error.orig}") from error
+    except (TypeError, ValueError) as error:
+        raise IndexDamagedError(f"{name}: a row cannot be read: {error}") from error
 
 
 def _engine(path: Path | str) -> Engine:

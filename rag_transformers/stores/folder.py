@@ -3,10 +3,19 @@
 import dataclasses
 import shutil
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag_transformers.errors import IndexMismatchError, NoIndexError, check_count
+from rag_transformers.errors import (
+    IndexDamagedError,
+    IndexMismatchError,
+    NoIndexError,
+    RagTransformersError,
+    UsageError,
+    check_count,
+)
+from rag_transformers.models import error_line
 from rag_transformers.stores.manifest import Manifest
 from rag_transformers.stores.vectors import StoredEmbeddings, VectorIndex, embeddings_name, text_key
 
@@ -74,9 +83,13 @@ class IndexFolder:
         """Make the folder with its manifest, unless it is there; whether it was made."""
         if self.manifest is not None:
             return False
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.manifest = Manifest(embeddings_name(self._given), language=self._language)
-        self.manifest.write(self.path)
+        manifest = Manifest(embeddings_name(self._given), language=self._language)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            manifest.write(self.path)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"an index cannot be made in {self.path}: {error}") from error
+        self.manifest = manifest
         return True
 
     def discard(self) -> None:
@@ -92,8 +105,9 @@ class IndexFolder:
 
         with self._lock:
             if self._database is None:
-                _ = self.known
-                self._database = Database(self.path / "records.sqlite")
+                # A run may have been stopped between the manifest and the database; after that it is damage.
+                create = self.known.generation == 0
+                self._database = Database(self.path / "records.sqlite", create)
             return self._database
 
     @property
@@ -140,6 +154,19 @@ class IndexFolder:
         total = float(np.square(vectors.sum(axis=0)).sum()) - len(vectors)
         return total / (len(vectors) * (len(vectors) - 1))
 
+    def check_vector(self, vector: Sequence[float]) -> None:
+        """Refuse a vector of another size than those of the index.
+
+        Raises:
+            IndexMismatchError: It has.
+        """
+        if self.known.size and len(vector) != self.known.size:
+            raise IndexMismatchError(self._other(f"{self.known.size} numbers each", f"{len(vector)}"))
+
+    def lacks_vectors(self) -> bool:
+        """Whether the search structure holds fewer texts than it did, so that it has to be made anew."""
+        return self.sentences.count() < self.known.units
+
     async def check_embeddings(self) -> None:
         """Refuse embeddings of the same name that give other vectors than those the index was made with.
 
@@ -161,7 +188,8 @@ class IndexFolder:
 
     def changed(self, size: int) -> None:
         """Note a finished change, and the size of a vector."""
-        self.manifest = dataclasses.replace(self.known, size=size, generation=self.known.generation + 1)
+        units, generation = self.sentences.count(), self.known.generation + 1
+        self.manifest = dataclasses.replace(self.known, size=size, units=units, generation=generation)
         self.manifest.write(self.path)
 
     def close(self) -> None:
@@ -179,9 +207,14 @@ class IndexFolder:
         from rag_transformers.stores.chroma import chroma_store, open_chroma
 
         with self._lock:
-            if self._client is None:
-                self._client = open_chroma(self.path / "chroma", client=self._own_client)
-            return chroma_store(self._client, name, self.embeddings)
+            try:
+                if self._client is None:
+                    self._client = open_chroma(self.path / "chroma", client=self._own_client)
+                return chroma_store(self._client, name, self.embeddings)
+            except RagTransformersError:
+                raise
+            except Exception as error:  # Chroma has no one root for its errors
+                raise IndexDamagedError(f"{self.path / 'chroma'} cannot be used: {error_line(error)}") from error
 
     def _check_name(self) -> None:
         if self.manifest and self.manifest.embeddings != embeddings_name(self._given):

@@ -24,6 +24,7 @@ class Manifest:
     Args:
         embeddings: The name of the embeddings that its vectors were made with.
         size: How many numbers one vector has; 0 before the first one.
+        units: How many texts the search structure holds at least.
         language: ``auto``, or the language that was fixed for it.
         generation: How many times it was changed; readers reopen when it grows.
         format: The version of the folder's layout.
@@ -32,6 +33,7 @@ class Manifest:
 
     embeddings: str
     size: int = 0
+    units: int = 0
     language: str = "auto"
     generation: int = 0
     format: int = FORMAT
@@ -47,12 +49,17 @@ class Manifest:
             IndexMismatchError: A newer version of this package made it.
         """
         path = folder / _NAME
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{folder} is a file; an index is a folder")
-        if not path.exists():
-            if folder.exists() and any(folder.iterdir()):
-                raise NoIndexError(f"{folder} holds files but no index ({_NAME} is missing); choose another folder")
-            return None
+        try:
+            if folder.exists() and not folder.is_dir():
+                raise UsageError(f"{folder} is a file; an index is a folder")
+            if not path.exists():
+                if folder.exists() and any(folder.iterdir()):
+                    raise NoIndexError(f"{folder} holds files but no index ({_NAME} is missing); choose another folder")
+                return None
+        except UsageError:
+            raise
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{folder} cannot be the folder of an index: {error}") from error
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             found = cls(**{field.name: data[field.name] for field in dataclasses.fields(cls)})

@@ -167,6 +167,12 @@ class VectorIndex:
         if ids:
             self._store.delete(list(ids))
 
+    def count(self) -> int:
+        """How many texts there are, where the store can tell; else 0."""
+        from rag_transformers.stores.chroma import is_chroma, live_collection
+
+        return live_collection(self._store).count() if is_chroma(self._store) else 0
+
     def nearest(self, vector: Sequence[float], n: int) -> list[tuple[Document, float]]:
         """The n nearest texts with the cosine of each, best first."""
         import numpy as np
