@@ -62,6 +62,9 @@ class OfflineEmbeddings(Embeddings):
     name = "use-multilingual-v3"
     """What the model is called where vectors are stored."""
 
+    size = 512
+    """How many numbers a vector has."""
+
     score_threshold = 0.2
     """The cosine from which two passages have to do with each other, for this model."""
 
@@ -133,7 +136,7 @@ def _encode(texts: Sequence[str]) -> "npt.NDArray[np.float32]":
 
     groups = [list(texts[start : start + _GROUP]) for start in range(0, len(texts), _GROUP)]
     if not groups:
-        return np.zeros((0, 512), dtype=np.float32)
+        return np.zeros((0, OfflineEmbeddings.size), dtype=np.float32)
     encode = _model()
     with _ONE_THREAD.each():
         if len(groups) == 1:

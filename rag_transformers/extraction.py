@@ -85,6 +85,8 @@ class GraphExtractor(LLMExtractor):
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
+        if chunk_history is not None and not hasattr(chunk_history, "read"):
+            raise UsageError(f"chunk_history is {type(chunk_history).__name__}; give a ChunkHistory, or None")
         super().__init__(
             llm,
             prompt,

@@ -3,6 +3,7 @@
 import enum
 import hashlib
 import itertools
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -124,11 +125,11 @@ class Edge:
     Args:
         source: Name of the vertex that it leaves; not empty.
         target: Name of the vertex that it reaches; not empty.
-        name: The relation; may be empty.
+        name: The relation; not empty.
         **props: As for :class:`Vertex`; also ``weight``.
 
     Raises:
-        UsageError: ``source`` or ``target`` is empty.
+        UsageError: One of the three is empty.
 
     >>> Edge("Ada Moss", "Grain Trust", "founded", description="In 1998")
     Edge('Ada Moss', 'Grain Trust', 'founded')
@@ -139,7 +140,7 @@ class Edge:
     def __init__(self, source: str, target: str, name: str, **props: Any) -> None:
         self.source = _named("Edge.source", source)
         self.target = _named("Edge.target", target)
-        self.name = name
+        self.name = _named("Edge.name", name)
         self.props = props
 
     @property
@@ -180,7 +181,7 @@ class Extraction:
 
     Args:
         entities: (name, summary) each; a summary may be empty.
-        relationships: (source, relation, target, summary) each; relation and summary may be empty.
+        relationships: (source, relation, target, summary) each; a summary may be empty.
         types: One for each entity, or none at all.
         weights: One for each relationship, or none at all.
 
@@ -202,9 +203,9 @@ class Extraction:
         freeze = object.__setattr__
         freeze(self, "entities", _rows("entities", self.entities, ("name", "summary"), {0}))
         columns = ("source", "relation", "target", "summary")
-        freeze(self, "relationships", _rows("relationships", self.relationships, columns, {0, 2}))
+        freeze(self, "relationships", _rows("relationships", self.relationships, columns, {0, 1, 2}))
         freeze(self, "types", tuple(self.types))
-        freeze(self, "weights", tuple(float(weight) for weight in self.weights))
+        freeze(self, "weights", tuple(map(_weight, self.weights)))
         for name, given, rows in (("types", self.types, self.entities), ("weights", self.weights, self.relationships)):
             if given and len(given) != len(rows):
                 raise UsageError(
@@ -263,6 +264,12 @@ class Graph(Protocol):
         self, name: str, direction: Direction = Direction.OUT, limit: int | None = None
     ) -> Iterator[Edge]:
         """The edges of one vertex, in the order of their insertion."""
+
+
+def _weight(weight: Any) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
+        raise UsageError(f"a weight in Extraction.weights is {weight!r}; it must be a number of at least 0")
+    return float(weight)
 
 
 def _named(what: str, name: str) -> str:

@@ -36,7 +36,7 @@ from rag_transformers.querying import (
     read_answer,
 )
 from rag_transformers.searching import Found, Searcher, plain_chunk
-from rag_transformers.stores import ChunkHistory, MemoryGraph
+from rag_transformers.stores import MemoryGraph
 from rag_transformers.stores.folder import IndexFolder
 from rag_transformers.text import language_of
 
@@ -376,8 +376,7 @@ class GraphIndex:
             return PhraseExtractor(language=self._language)
         from rag_transformers.extraction import GraphExtractor
 
-        threshold = self._folder.history_threshold
-        earlier = ChunkHistory(self._folder.history(), score_threshold=threshold) if history else None
+        earlier = self._folder.chunk_history() if history else None
         return GraphExtractor(self._llm, earlier, language=self._language, counter=self._chunker.counter)
 
     async def _retrieve(self, question: str, k: int) -> list[Document]:
@@ -400,7 +399,7 @@ class GraphIndex:
 
     async def _found(self, question: str, k: int) -> Found:
         vector = await self._folder.embeddings.aembed_query(question)
-        self._folder.check_vector(vector)
+        self._folder.check_size(len(vector))
         return await asyncio.to_thread(self._searcher.find, question, vector, k)
 
     def _cost(self, chunks: Sequence[Document]) -> tuple[int, int]:

@@ -13,11 +13,10 @@ from langchain_core.runnables import Runnable
 from rag_transformers.chunking import Chunker
 from rag_transformers.concurrency import Run, Usage
 from rag_transformers.documents import fingerprint
-from rag_transformers.errors import UsageError
+from rag_transformers.errors import ReplyError, UsageError
 from rag_transformers.graph import Extraction
 from rag_transformers.models import error_line, model_key
 from rag_transformers.searching import search_units
-from rag_transformers.stores import ChunkHistory
 from rag_transformers.stores.vectors import text_key
 
 if TYPE_CHECKING:
@@ -149,8 +148,10 @@ class Ingestion:
 
     def pending(self, documents: Sequence[Document]) -> list[Document]:
         """The stored chunks to extract: those that have no extraction, and of these documents those made otherwise."""
+        from rag_transformers.stores.database import is_partial
+
         database = self._folder.database
-        used = database.extraction_keys()
+        used = {id: None if key is None or is_partial(key) else key for id, key in database.extraction_keys().items()}
         given = {document.metadata["source"] for document in documents}
         return [
             chunk
@@ -214,11 +215,27 @@ class Ingestion:
         with self.timed("extract"):
             async for batch in _drained(self._results(asked)):
                 good = [(str(asked[i].id), keys[str(asked[i].id)], x) for i, x in batch if isinstance(x, Extraction)]
-                await asyncio.to_thread(database.put_extractions, good)
-                failed |= {i: _failure(asked[i], x) for i, x in batch if not isinstance(x, Extraction)}
+                errors = {i: x for i, x in batch if not isinstance(x, Extraction)}
+                await asyncio.to_thread(self._put, good, [(asked[i], x) for i, x in errors.items()])
+                failed |= {i: _failure(asked[i], x) for i, x in errors.items()}
                 made += len(good)
                 self._report("extract", made + len(failed), len(asked))
         return made, [failed[i] for i in sorted(failed)]
+
+    def _put(self, good: Sequence[tuple[str, str, Extraction]], failed: Sequence[tuple[Document, Exception]]) -> None:
+        """Store what was extracted, and of the others what could be read; a whole extraction that is there stays."""
+        from rag_transformers.stores.database import is_partial, partial_key
+
+        database = self._folder.database
+        used = database.extraction_keys() if failed else {}
+        read = [
+            (str(chunk.id), partial_key(self._extraction_key(chunk)), error.extraction)
+            for chunk, error in failed
+            if isinstance(error, ReplyError)
+            and error.extraction
+            and ((key := used.get(str(chunk.id))) is None or is_partial(key))
+        ]
+        database.put_extractions([*good, *read])
 
     def unknown(self, chunks: Sequence[Document]) -> list[Document]:
         """Those of the chunks whose extraction is not stored under any document."""
@@ -262,7 +279,7 @@ def forget(folder: "IndexFolder", sources: Sequence[str]) -> None:
     folder.sentences.delete([str(unit.id) for unit in units])
     gone = {chunk.page_content for chunk in chunks}
     kept = folder.database.texts_outside(sources)
-    ChunkHistory(folder.history()).delete(sorted(gone - kept))
+    folder.chunk_history().delete(sorted(gone - kept))
 
 
 def _failure(chunk: Document, error: Exception) -> Failure:

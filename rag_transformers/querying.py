@@ -16,7 +16,7 @@ from langchain_core.documents import Document
 
 from rag_transformers.citations import Citation, check_citations, cite, cited_sentences, closest_sentence, unmarked
 from rag_transformers.concurrency import Usage
-from rag_transformers.errors import UsageError
+from rag_transformers.errors import UsageError, check_count
 from rag_transformers.evidence import UNRELATED_COSINE, Evidence, Finding, best_findings, holds
 from rag_transformers.retrieval import title_of
 from rag_transformers.text import language_of, sentence_spans
@@ -168,8 +168,7 @@ def answer_context(chunks: Iterable[Document], budget: int, counter: "TokenCount
     <BLANKLINE>
     [2] Cy slept.
     """
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise UsageError(f"budget is {budget!r}; it must be a whole number of at least 1")
+    check_count("budget", budget)
     text = ""
     passages: list[Document] = []
     for chunk in chunks:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.documents import Document
 
-from rag_transformers.errors import UsageError
+from rag_transformers.errors import check_count
 from rag_transformers.lexical import Lexical
 from rag_transformers.text import sentence_spans, split_title
 
@@ -171,8 +171,8 @@ def rank(question: str, lexical: Lexical, nearest: Iterable[tuple[str, float]], 
     """
     import numpy as np
 
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-        raise UsageError(f"k is {k!r}; it must be a whole number of at least 1")
+    if k is not None:
+        check_count("k", k)
     words = lexical.scores(question)
     dense, floor = dense_scores(lexical.ids, nearest)
     scores = fused(words, dense, floor)

@@ -880,3 +880,9 @@ def test_a_cut_reply_over_http_is_an_error(fake_server: FakeServer) -> None:
         assert isinstance(error, ReplyError)
         assert error.finish_reason == "length"
     assert len(fake_server.prompts) == 4
+
+
+@pytest.mark.parametrize("history", ["x", object()])
+def test_what_is_no_history_is_refused(history: Any) -> None:
+    with pytest.raises(UsageError, match="chunk_history"):
+        GraphExtractor(ScriptedChatModel(reply=hash_reply), history)

@@ -231,6 +231,20 @@ class TestAdding:
             assert index.add([doc(text, "odd")]).failed == ()
             assert "<|endoftext|>" in index.chunks()[0].page_content
 
+    def test_what_could_be_read_of_a_bad_reply_is_kept_until_a_whole_one_comes(self, tmp_path: Path) -> None:
+        replies = ["Entities:\n(Ada Moss#Founder)\nRelationships:\n(Ada##Trust#d)\n(Ada Moss#founded#Grain Trust#)"] * 2
+        whole = "Entities:\n(Ada Moss#Founder)\n(Grain Trust#Lender)\nRelationships:\n(Ada Moss#founded#Grain Trust#)"
+        llm = ScriptedChatModel(reply=lambda prompt: replies.pop() if replies else whole)
+        with GraphIndex.open(tmp_path / "index", llm) as index:
+            assert len(index.add([PIER]).failed) == 1
+            assert triples(index) == [("Ada Moss", "founded", "Grain Trust")]
+            assert index.stats()["failed_chunks"] == 1
+            assert index.add([PIER]).failed == ()
+            assert index.stats()["failed_chunks"] == 0
+            lender = index.graph.get_vertex("Grain Trust")
+            assert lender is not None
+            assert lender.descriptions == ("Lender",)
+
 
 class TestAsking:
     def test_the_best_chunks_come_first_with_their_source(self, tmp_path: Path) -> None:
@@ -362,6 +376,17 @@ class TestFolder:
             assert "new folder" in str(refused.value)
             assert len(llm.calls) == calls
             assert content(index) == before
+
+    def test_embeddings_that_have_a_name_are_refused_by_size_too(self, tmp_path: Path) -> None:
+        class Named(SizedEmbeddings):
+            name = "named"
+
+        with GraphIndex.open(tmp_path / "index", None, Named(8)) as index:
+            index.add([PIER])
+        with GraphIndex.open(tmp_path / "index", None, Named(5)) as index:
+            with pytest.raises(IndexMismatchError, match=r"8.*5"):
+                index.add([INN])
+            assert index.stats()["documents"] == 1
 
     def test_other_embeddings_are_refused_and_both_are_named(self, tmp_path: Path) -> None:
         with GraphIndex.open(tmp_path / "index") as index:

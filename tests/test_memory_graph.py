@@ -185,7 +185,7 @@ class TestMerging:
         graph = MemoryGraph()
         assert graph.append_edge(Edge("a", "b", "r", description="one"))
         assert not graph.append_edge(Edge("A", "B", "R", description="two"))
-        assert graph.append_edge(Edge("a", "b", ""))
+        assert graph.append_edge(Edge("a", "b", "s"))
         assert [edge.descriptions for edge in graph.edges()] == [("one", "two"), ()]
 
     def test_a_loop_is_dropped_and_counted(self) -> None:
@@ -285,14 +285,13 @@ class TestAdd:
         with pytest.raises(UsageError, match="chunk is"):
             MemoryGraph().add(self.FOUND, chunk)
 
-    def test_a_weight_that_is_none_is_refused_before_anything_is_folded(self) -> None:
-        graph = MemoryGraph()
-        with pytest.raises(UsageError, match="weight is -3"):
-            graph.add(Extraction([("a", "")], [("a", "r", "b", "")], weights=[-3]), "c")
-        assert len(graph) == 0
-
 
 class TestSearch:
+    def test_a_direction_that_is_none_is_refused_whatever_the_seeds(self) -> None:
+        direction: Any = "sideways"
+        with pytest.raises(UsageError, match="sideways"):
+            MemoryGraph().search("nowhere", direction)
+
     def test_it_goes_hop_by_hop_and_boundary_vertices_are_whole(self) -> None:
         graph = graph_of(*CHAIN)
         graph.upsert_vertex(Vertex("c", description="the third"))

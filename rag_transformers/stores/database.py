@@ -43,8 +43,9 @@ from rag_transformers.graph import Extraction
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Database", "DocumentRecord"]
+__all__ = ["Database", "DocumentRecord", "is_partial", "partial_key"]
 
+_PARTIAL = "~"
 _BATCH = 500  # values in one statement, under every database's limit
 
 _metadata = MetaData()
@@ -83,6 +84,16 @@ class DocumentRecord:
     chunks: Sequence[Document] = field(default=(), repr=False)
 
 
+def partial_key(key: str) -> str:
+    """The key of what could be read of a reply that could not be read as a whole; the chunk is asked again."""
+    return f"{key}{_PARTIAL}"
+
+
+def is_partial(key: str) -> bool:
+    """Whether a key is one of :func:`partial_key`."""
+    return key.endswith(_PARTIAL)
+
+
 class Database:
     """The records of one index.
 
@@ -97,7 +108,9 @@ class Database:
     def __init__(self, path: Path | str, create: bool = True) -> None:
         self.name = str(path)
         if not create and isinstance(path, Path) and not (path.is_file() and path.stat().st_size):
-            raise IndexDamagedError(f"{self.name} is missing or empty; restore it from a copy, or index into a new folder")
+            raise IndexDamagedError(
+                f"{self.name} is missing or empty; restore it from a copy, or index into a new folder"
+            )
         self._engine = _engine(path)
         self._lock = threading.Lock()
         with _named_damage(self.name):
@@ -194,10 +207,11 @@ class Database:
             connection.execute(update(_chunks).values(searchable=False))
 
     def counts(self) -> dict[str, int]:
-        """How many documents, chunks, and chunks without an extraction there are."""
+        """How many documents, chunks, and chunks without a whole extraction there are."""
         ((documents,),) = self._rows(select(func.count()).select_from(_documents))
-        ((chunks, extracted),) = self._rows(select(func.count(), func.count(_chunks.c.extraction)).select_from(_chunks))
-        return {"documents": documents, "chunks": chunks, "failed_chunks": chunks - extracted}
+        keys = [key for (key,) in self._rows(select(_chunks.c.extraction))]
+        failed = sum(key is None or is_partial(key) for key in keys)
+        return {"documents": documents, "chunks": len(keys), "failed_chunks": failed}
 
     # Extractions
 

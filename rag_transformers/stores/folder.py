@@ -3,7 +3,6 @@
 import dataclasses
 import shutil
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from rag_transformers.errors import (
     check_count,
 )
 from rag_transformers.models import error_line
+from rag_transformers.stores.chunk_history import ChunkHistory
 from rag_transformers.stores.manifest import Manifest
 from rag_transformers.stores.vectors import StoredEmbeddings, VectorIndex, embeddings_name, text_key
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexFolder"]
 
+_WRITE = 512  # texts of the history in one write: Chroma takes about as long for one as for many
 _PROBE = "A short text by which embeddings are known again."
 
 
@@ -123,14 +124,10 @@ class IndexFolder:
                 self._sentences = VectorIndex(self._collection("sentences"), self.embeddings)
             return self._sentences
 
-    def history(self) -> "VectorStore":
-        """The store of the texts of chunks that were read, for the history."""
-        return self._collection("history")
-
-    @property
-    def history_threshold(self) -> float:
-        """The cosine from which earlier chunks are shown: the embeddings' own, else that of the history's default."""
-        return float(getattr(self._given, "score_threshold", 0.3))
+    def chunk_history(self) -> ChunkHistory:
+        """The history of the chunks that were read, with the embeddings' own threshold where they have one."""
+        threshold = float(getattr(self._given, "score_threshold", 0.3))
+        return ChunkHistory(self._collection("history"), score_threshold=threshold, max_chunks_once_load=_WRITE)
 
     @property
     def by_sentence(self) -> bool:
@@ -154,14 +151,14 @@ class IndexFolder:
         total = float(np.square(vectors.sum(axis=0)).sum()) - len(vectors)
         return total / (len(vectors) * (len(vectors) - 1))
 
-    def check_vector(self, vector: Sequence[float]) -> None:
-        """Refuse a vector of another size than those of the index.
+    def check_size(self, size: int) -> None:
+        """Refuse vectors of another size than those of the index.
 
         Raises:
-            IndexMismatchError: It has.
+            IndexMismatchError: The size is another.
         """
-        if self.known.size and len(vector) != self.known.size:
-            raise IndexMismatchError(self._other(f"{self.known.size} numbers each", f"{len(vector)}"))
+        if self.known.size and size != self.known.size:
+            raise IndexMismatchError(self._other(f"{self.known.size} numbers each", f"{size}"))
 
     def lacks_vectors(self) -> bool:
         """Whether the search structure holds fewer texts than it did, so that it has to be made anew."""
@@ -173,8 +170,8 @@ class IndexFolder:
         Raises:
             IndexMismatchError: They do; both are named.
         """
-        if isinstance(getattr(self._given, "name", None), str):
-            return  # these say themselves who they are
+        if isinstance(getattr(self._given, "name", None), str) and hasattr(self._given, "size"):
+            return self.check_size(self._given.size)  # these say themselves who they are
         import numpy as np
 
         vector = np.asarray(await self.embeddings.aembed_query(_PROBE), dtype=np.float32)

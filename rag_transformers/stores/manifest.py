@@ -62,7 +62,8 @@ class Manifest:
             raise UsageError(f"{folder} cannot be the folder of an index: {error}") from error
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            found = cls(**{field.name: data[field.name] for field in dataclasses.fields(cls)})
+            fields = dataclasses.fields(cls)
+            found = cls(**{field.name: data[field.name] for field in fields if field.name in data})
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise IndexDamagedError(f"{path} is damaged ({type(error).__name__}); restore it from a copy") from error
         if not isinstance(found.format, int) or found.format > FORMAT:

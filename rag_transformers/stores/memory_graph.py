@@ -8,7 +8,7 @@ from rag_transformers.errors import UsageError
 from rag_transformers.graph import Direction, Edge, Extraction, Graph, Vertex
 from rag_transformers.stores import graph_views
 from rag_transformers.stores.graph_records import Facts, check_weight, facts_of
-from rag_transformers.stores.multigraph import Multigraph
+from rag_transformers.stores.multigraph import Multigraph, as_direction
 
 if TYPE_CHECKING:
     import igraph
@@ -173,7 +173,7 @@ class MemoryGraph:
             The edges followed and both ends of each, whole; a copy.
 
         Raises:
-            UsageError: A bound is negative.
+            UsageError: A bound is negative, or the direction is none.
 
         >>> graph = MemoryGraph()
         >>> for source, target in ("ab", "bc", "cd"):
@@ -181,6 +181,7 @@ class MemoryGraph:
         >>> [vertex.name for vertex in graph.search("a", depth=2)]
         ['a', 'b', 'c']
         """
+        direction = as_direction(direction)
         for what, bound in (("depth", depth), ("fan", fan), ("limit", limit)):
             _check_bound(what, bound)
         found = MemoryGraph()

@@ -8,7 +8,7 @@ from rag_transformers.errors import UsageError
 from rag_transformers.graph import MAX_NAME_LENGTH, Direction, name_key, shorten_name
 from rag_transformers.stores.graph_records import EdgeRecord, Facts, VertexRecord
 
-__all__ = ["Multigraph"]
+__all__ = ["Multigraph", "as_direction"]
 
 _log = logging.getLogger(__name__)
 _order = attrgetter("order")
@@ -73,7 +73,7 @@ class Multigraph:
 
     def edges_of(self, key: str, direction: Direction, limit: int | None = None) -> list[EdgeRecord]:
         """The edges of one vertex in the order of their insertion."""
-        direction, vertex = _direction(direction), self.vertices.get(key)
+        direction, vertex = as_direction(direction), self.vertices.get(key)
         if vertex is None:
             return []
         if direction is Direction.BOTH:
@@ -177,7 +177,12 @@ class Multigraph:
         return reached
 
 
-def _direction(direction: Direction | str) -> Direction:
+def as_direction(direction: Direction | str) -> Direction:
+    """A direction, given as such or by its value.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
     try:
         return Direction(direction)
     except ValueError:
