@@ -73,6 +73,8 @@ def _query(given: argparse.Namespace) -> int:
         _print_json(answer.to_dict())
         return 0
     print(answer.text)
+    if given.model and answer.usage.calls and not answer.citations:
+        print("warning: the answer names no source", file=sys.stderr)
     if answer.citations:
         print("\nSources:" if answer.language != "zh" else "\n来源：")
     for citation in answer.citations:
@@ -183,7 +185,12 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     models.add_argument(
         "--embedding-model", type=_named, metavar="NAME", help="an embedding model there (default: offline)"
     )
-    models.add_argument("--language", default="auto", metavar="NAME", help="auto, en or zh (default auto)")
+    models.add_argument(
+        "--language",
+        default="auto",
+        metavar="NAME",
+        help="auto, en, zh, or a folder of your own prompts (default auto)",
+    )
 
 
 def _named(text: str) -> str:

@@ -135,6 +135,9 @@ class GraphIndex:
         models = {"llm_client": llm_client, "llm_invoker": llm_invoker}
         if any(model is not None for model in (llm, *models.values())):
             llm = resolve_llm("GraphIndex.open", llm, models)
+        if extractor is not None and not isinstance(extractor, Runnable):
+            kind = type(extractor).__name__
+            raise UsageError(f"extractor is a {kind}; give a Runnable: RunnableLambda makes one of a function")
         if embeddings is None:
             from rag_transformers.embeddings import default_embeddings
 
@@ -312,6 +315,7 @@ class GraphIndex:
         started = time.perf_counter()
         given = await asyncio.to_thread(_documents, documents)
         async with self._writing:
+            self._extracting(history=False)  # what is wrong with it is said before a folder is made
             made_now = await asyncio.to_thread(self._folder.create)
             active = Run(self._concurrency)
             work = Ingestion(self._folder, self._chunker, self._extracting(), active, on_progress)

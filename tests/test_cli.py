@@ -136,7 +136,7 @@ class TestQuery:
 def test_stats_says_what_the_index_holds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stats", str(folder / "index"), "--json"]) == 0
     stats = json.loads(capsys.readouterr().out)
-    assert (stats["documents"], stats["chunks"], stats["failed_chunks"]) == (2, 2, 0)
+    assert (stats["documents"], stats["chunks"], stats["pending_chunks"]) == (2, 2, 0)
     assert main(["stats", str(folder / "index")]) == 0
     assert "documents" in capsys.readouterr().out
 

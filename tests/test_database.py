@@ -54,14 +54,14 @@ def test_equal_texts_share_one_extraction(database: Database) -> None:
     database.put_extractions([("a-1", "k", None)])
     assert database.extraction_order() == [("a-0", "k"), ("a-1", "k")]
     assert database.extractions(["k"]) == {"k": found}
-    assert database.counts() == {"documents": 1, "chunks": 2, "failed_chunks": 0}
+    assert database.counts() == {"documents": 1, "chunks": 2, "pending_chunks": 0}
 
 
 def test_a_chunk_without_an_extraction_is_counted(database: Database) -> None:
     database.put_documents([record("a", "one", "two")])
     database.put_extractions([("a-0", "k", Extraction())])
     assert database.extraction_keys() == {"a-0": "k", "a-1": None}
-    assert database.counts()["failed_chunks"] == 1
+    assert database.counts()["pending_chunks"] == 1
 
 
 def test_vectors_keep_their_numbers(database: Database) -> None:

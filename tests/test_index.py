@@ -140,7 +140,7 @@ class TestAdding:
             (failure,) = report.failed
             assert (failure.source, failure.start, failure.end) == ("inn", 0, len(INN.page_content))
             assert "TimeoutError" in failure.reason
-            assert index.stats()["failed_chunks"] == 1
+            assert index.stats()["pending_chunks"] == 1
             broken["now"], calls = False, len(llm.calls)
             assert index.add([PIER, INN, MILL]).failed == ()
             assert len(llm.calls) == calls + 1
@@ -157,7 +157,7 @@ class TestAdding:
         with GraphIndex.open(tmp_path / "index", scripted(delay=0.01), concurrency=1) as index:
             with pytest.raises(RuntimeError, match="stopped"):
                 index.add(documents, on_progress=stop)
-            done = 3 - index.stats()["failed_chunks"]
+            done = 3 - index.stats()["pending_chunks"]
         llm = scripted()
         with GraphIndex.open(tmp_path / "index", llm) as index, GraphIndex.open(tmp_path / "w", scripted()) as whole:
             index.add(documents)
@@ -238,9 +238,9 @@ class TestAdding:
         with GraphIndex.open(tmp_path / "index", llm) as index:
             assert len(index.add([PIER]).failed) == 1
             assert triples(index) == [("Ada Moss", "founded", "Grain Trust")]
-            assert index.stats()["failed_chunks"] == 1
+            assert index.stats()["pending_chunks"] == 1
             assert index.add([PIER]).failed == ()
-            assert index.stats()["failed_chunks"] == 0
+            assert index.stats()["pending_chunks"] == 0
             lender = index.graph.get_vertex("Grain Trust")
             assert lender is not None
             assert lender.descriptions == ("Lender",)
@@ -328,7 +328,7 @@ class TestLoops:
         asyncio.run(index.aadd([doc("Alpha one.", "a"), doc("Beta two.", "b"), doc("Gamma three.", "c")]))
         asyncio.run(index.aadd([doc("Delta four.", "d")]))
         assert [chunk.metadata["source"] for chunk in index.chunks()] == ["a", "b", "c", "d"]
-        assert index.stats()["failed_chunks"] == 0
+        assert index.stats()["pending_chunks"] == 0
         index.close()
 
     async def test_the_sync_form_works_within_a_running_loop(self, tmp_path: Path) -> None:
@@ -484,6 +484,7 @@ class TestFolder:
             {"embedding_batch_size": 0},
             {"max_context_tokens": True},
             {"llm": 3},
+            {"extractor": print},
         ],
     )
     def test_wrong_arguments_are_named_when_it_is_opened(self, tmp_path: Path, wrong: dict[str, Any]) -> None:

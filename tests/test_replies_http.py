@@ -85,7 +85,7 @@ def test_a_prompt_that_the_server_cut_without_a_word_is_named_with_both_numbers(
         assert read == 128
         assert 500 < sent < 2000
         assert "num_ctx" in reason
-        assert index.stats()["failed_chunks"] == 1
+        assert index.stats()["pending_chunks"] == 1
     assert len(fake_server.prompts) == 1, "to ask again would be of no use"
 
 
@@ -268,5 +268,5 @@ def test_replies_in_json_are_told_the_truth_of_too(tmp_path: Path, fake_server: 
         for failure, what in zip(report.failed, ["token limit", "no records", "refused", "no name"], strict=True):
             assert what in failure.reason
         assert entities(index) == [(NAMES[4], ())]
-        assert index.stats()["failed_chunks"] == 4
+        assert index.stats()["pending_chunks"] == 4
     assert [calls_for(fake_server, name) for name in NAMES] == [2, 2, 1, 2, 1]

@@ -211,7 +211,7 @@ class Database:
         ((documents,),) = self._rows(select(func.count()).select_from(_documents))
         keys = [key for (key,) in self._rows(select(_chunks.c.extraction))]
         failed = sum(key is None or is_partial(key) for key in keys)
-        return {"documents": documents, "chunks": len(keys), "failed_chunks": failed}
+        return {"documents": documents, "chunks": len(keys), "pending_chunks": failed}
 
     # Extractions
 
