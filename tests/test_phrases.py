@@ -175,6 +175,67 @@ def test_surnames() -> None:
     assert [surname(name) for name in ("司马懿", "王朗", "玄德", "司马")] == ["司马", "王", "", "司"]
 
 
+# Verbs that the tagger glued to Chinese names
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            "却说孔融、陶谦闻吕布引兵至，遂议之。陶谦闻曹操又来，乃叹曰：“吾命休矣！”",
+            {"孔融", "陶谦", "吕布", "曹操"},
+            id="a known name and a verb is the name",
+        ),
+        pytest.param("武松笑道：“酒来。”", {"武松"}, id="a full name and a verb is the name"),
+        pytest.param(
+            "孙坚破敌。帝以金帛谢孙坚。孙坚乃拜曰：“吾受之矣。”遂去。",
+            {"孙坚"},
+            id="so is a verb and a known name",
+        ),
+        pytest.param(
+            "董卓入城。卓怒叱曰：“汝何人？”遂出。卓进朝，百官皆拜。",
+            {"董卓"},
+            id="with a short name, whom it names",
+        ),
+        pytest.param("郦大叫曰：“吾不从汝！”乃出，遂不还矣。", set(), id="a short name of nobody is dropped"),
+        pytest.param(
+            "玄德与关、张引兵来，遂破贼。玄德乃谢曰：“吾弟勇哉！”",
+            {"玄德"},
+            id="two surnames are two people",
+        ),
+        pytest.param(
+            "那人道：“小人姓王名冕。”众人才知他是王冕。王冕去了。",
+            {"王冕"},
+            id="nor 名 in the middle",
+        ),
+        pytest.param("其人乃答曰：“某姓赵，名云。”遂去。", set(), id="名 is no part of a name"),
+        pytest.param("酒家道：“客官请坐。”店中无人。", set(), id="a noun and its verb of speech is no phrase"),
+    ],
+)
+def test_verbs_are_parted_from_chinese_names(text: str, expected: set[str]) -> None:
+    assert set(named(text)) == expected
+
+
+@pytest.mark.parametrize("name", ["林冲", "王进", "高明", "张来"])
+def test_a_name_that_ends_like_a_verb_stays_where_the_chunk_has_it_often(name: str) -> None:
+    text = f"{name}道：“小人不敢。”次日，{name}去了东京。众人都说{name}是好人。"
+    assert named(text) == [name, name, "东京", name]
+
+
+def test_only_tales_are_searched_for_glued_verbs() -> None:
+    assert named("张引表示，公司与李闻合作。") == ["张引", "李闻"]
+
+
+def test_a_bare_noun_that_acts_again_and_again_is_somebody(rules: PhraseExtractor) -> None:
+    found = rules.invoke("行者道：“师父放心。”行者打死了白骨精，行者又来救八戒。")
+    assert "行者" in entities(found)
+    assert any(source == "行者" for source, _, _ in edges(found))
+
+
+def test_a_bare_noun_that_acts_once_or_is_an_address_is_nobody() -> None:
+    assert named("行者道：“好。”将军去了。将军来了。将军坐下。将军笑了。") == []
+
+
 # Chinese relations
 
 

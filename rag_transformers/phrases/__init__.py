@@ -3,7 +3,7 @@
 Each language has a reader that turns sentences into mentions and ties; ``reading`` makes an extraction of them.
 
     chunk ─ sentences ┬ english_tokens ─ english_names ─ english_ties ─ english   (or english_spacy, if installed)
-                      └ lac ─ chinese_names ─ chinese_ties ─ chinese              ─ reading ─ Extraction
+                      └ lac ─ chinese_glue ─ chinese_names ─ chinese_ties ─ chinese ─ reading ─ Extraction
 """
 
 import re
@@ -21,7 +21,7 @@ from rag_transformers.text import HAN, language_of, sentence_spans
 
 __all__ = ["Mention", "PhraseExtractor", "names"]
 
-_VERSION = 1
+_VERSION = 2
 """Of the rules; a change here makes every chunk be read again."""
 
 _LANGUAGES = ("auto", "en", "zh")

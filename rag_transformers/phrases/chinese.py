@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from rag_transformers.phrases.chinese_glue import unglued
 from rag_transformers.phrases.chinese_names import NAMED, NameBook
 from rag_transformers.phrases.chinese_ties import Word, letter_of, ties
 from rag_transformers.phrases.chinese_words import ADDRESSES, BODY_WORDS, COMPANY_WORDS, LATIN_STOP_WORDS, VAGUE_NOUNS
@@ -40,7 +41,8 @@ class _Chunk:
 
     def __init__(self, text: str, spans: Sequence[tuple[int, int]]) -> None:
         self._text, self._plain, self._spans = text, unified(text), spans
-        self._tagged = [_joined(self._plain, tag(text, *span)) for span in spans]
+        words = unglued(self._plain, [tag(text, *span) for span in spans])
+        self._tagged = [_joined(self._plain, tokens) for tokens in words]
         book = NameBook(self._plain, [token for tokens in self._tagged for token in tokens])
         self._found = [list(book.find(tokens)) for tokens in self._tagged]
         self._spelled = {name: text[a:b] for names in self._found for a, b, name in names if len(name) == b - a}

@@ -5,11 +5,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
+from rag_transformers.phrases.chinese_glue import RANKS, is_old_prose, is_tale
 from rag_transformers.phrases.chinese_words import (
     ADDRESSES,
     COMPOUND_SURNAMES,
     FUNCTION_CHARACTERS,
-    OLD_PROSE,
     SPEECH,
     SURNAMES,
     SURNAMES_THAT_ARE_WORDS,
@@ -24,7 +24,6 @@ _LONGEST = 40
 NAMED = frozenset({"PER", "LOC", "ORG", "nz", "nw"})
 _VERBAL = frozenset({"v", "d", "p", "ad", "vd", "c", "xc"})
 _DETERMINERS = frozenset("那这各众某该此")
-_RANKS = frozenset("帝后公妻氏卿侯王妃儿子母父兄弟")
 _HAN = re.compile(f"[{HAN}]")
 _FUNCTION = re.compile(f"[{FUNCTION_CHARACTERS}]")
 _MOODS = "[大忿佯微急暗冷陪]?[怒喜惊笑哭泣叹惧慌]"
@@ -35,6 +34,7 @@ _COLON = re.compile(r"[：:，,]?\s*[“「『\"‘：:]|[：:]")
 _EDGES = re.compile(rf"^[^\w{HAN}]+|[^\w{HAN}]+$")
 _OWNED = re.compile(r"(?:及其|旗下|等|(?<![究易务出会诊待])所)$")
 _WHERE = re.compile(r"(?<=[洞河江山城县市省州湖海岛路街港园寺庙宫府])[内里中外上下畔旁]$")
+_CROWD = re.compile(r"^[一二两三四五六七八九十百众诸群]|[们等]$|(?:左右|之间)$")
 _NAMING = re.compile(r"^(?:姓|名|字|号|名叫|字号)(?=..)")
 
 
@@ -70,6 +70,7 @@ class NameBook:
         self._others: Counter[str] = Counter()  # how often the same word was tagged as something else
         self._pointed: Counter[str] = Counter()  # how often it came with a determiner
         self._spoke: Counter[str] = Counter()  # how often it said something without one
+        self._acted: Counter[str] = Counter()  # how often a noun did something at the head of a clause
         for place in range(len(tokens)):
             self._note(place)
         believed = {name: tag for name, tag in self._candidates().items() if self._believed(name, tag)}
@@ -136,6 +137,7 @@ class NameBook:
                 self._alone[word[0]] += not pointed and (len(word) == 1 or self._says(token))
         if token.tag == "n":
             self._pointed[word] += pointed
+            self._acted[word] += not pointed and self._acts(place)
 
     def _speaks(self, place: int, size: int) -> bool:
         """Whether a word at the head of a clause is followed by a verb of speech and what is said."""
@@ -146,6 +148,11 @@ class NameBook:
             if _COLON.match(self._text, token.end) and self._text[token.end - 1] in SPEECH:
                 return True
         return False
+
+    def _acts(self, place: int) -> bool:
+        """Whether a word at the head of a clause is followed by a verb."""
+        head = place == 0 or self._tokens[place - 1].tag == "w"
+        return head and place + 1 < len(self._tokens) and self._tokens[place + 1].tag in {"v", "d"}
 
     def _trimmed(self, token: Token) -> str:
         """The token without what no name holds, and without the verb of speech before what is said."""
@@ -172,7 +179,17 @@ class NameBook:
         for word, count in self._spoke.items():
             if count > 2 and 1 < len(word) < 4 and self._pointed[word] * 5 < count:
                 found.setdefault(word, "PER")
+        for word in self._acted:
+            if self._is_somebody(word):
+                found.setdefault(word, "PER")
         return found
+
+    def _is_somebody(self, word: str) -> bool:
+        """Whether a bare noun of a tale is who acts in it: 行者. One that was tagged as a name may act less."""
+        if not (self._is_tale and 1 < len(word) < 4) or _CROWD.search(word) or word[-1] in TROOPS:
+            return False
+        acted = self._acted[word] + (self._tags.get(word) == "PER")
+        return acted > 2 and self._pointed[word] * 5 < acted
 
     def _core(self, surface: str) -> str:
         """The commoner candidate that this one begins or ends with, else itself."""
@@ -195,7 +212,7 @@ class NameBook:
         owners: defaultdict[str, list[str]] = defaultdict(list)
         for name, tag in self.names.items():
             given = name.removeprefix(surname(name))
-            if tag == "PER" and len(given) == 1 != len(name) and given not in _RANKS and self._alone[given]:
+            if tag == "PER" and len(given) == 1 != len(name) and given not in RANKS and self._alone[given]:
                 owners[given].append(name)
         full = {}
         for given, names in owners.items():
@@ -207,8 +224,12 @@ class NameBook:
     @cached_property
     def _is_old_prose(self) -> bool:
         """Whether this is old prose."""
-        marks = sum(map(self._text.count, OLD_PROSE))
-        return marks > 2 and marks * 200 > len(self._text)
+        return is_old_prose(self._text)
+
+    @cached_property
+    def _is_tale(self) -> bool:
+        """Whether somebody is told of."""
+        return is_tale(self._text)
 
     def _is_crossed(self, name: str, others: Mapping[str, str]) -> bool:
         """Whether this rare name is only the border of a verb and a common one: 拉宝 in 拉宝玉, where 宝玉 is known."""
@@ -225,7 +246,11 @@ class NameBook:
 
     def _believed(self, name: str, tag: str) -> bool:
         seen = self._seen[name]
-        if name in ADDRESSES or len(name) > _LONGEST or (seen and self._others[name] > seen):
+        if name in ADDRESSES or len(name) > _LONGEST:
+            return False
+        if self._is_somebody(name):
+            return True
+        if seen and self._others[name] > seen:
             return False
         if tag == "PER" and not surname(name) and self._pointed[name] * 2 > seen:
             return name in self._spoke and not self._pointed[name]

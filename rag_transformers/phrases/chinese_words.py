@@ -8,7 +8,9 @@ __all__ = [
     "COMPANY_WORDS",
     "COMPOUND_SURNAMES",
     "FUNCTION_CHARACTERS",
+    "GLUED_VERBS",
     "LATIN_STOP_WORDS",
+    "LEADING_VERBS",
     "OLD_PROSE",
     "SPEECH",
     "SURNAMES",
@@ -16,6 +18,7 @@ __all__ = [
     "TROOPS",
     "VAGUE_NOUNS",
     "VAGUE_VERBS",
+    "WEAK_GLUED_VERBS",
 ]
 
 _WORDS = load_words("chinese")
@@ -25,7 +28,9 @@ BODY_WORDS = frozenset(_WORDS["body words"])
 COMPANY_WORDS = frozenset(_WORDS["company words"])
 COMPOUND_SURNAMES = frozenset(_WORDS["compound surnames"])
 FUNCTION_CHARACTERS = "".join(_WORDS["function characters"])
+GLUED_VERBS = frozenset("".join(_WORDS["glued verbs"]))
 LATIN_STOP_WORDS = frozenset(_WORDS["latin"])
+LEADING_VERBS = frozenset("".join(_WORDS["leading verbs"]))
 OLD_PROSE = "".join(_WORDS["old prose"])
 SPEECH = "".join(_WORDS["speech"])
 SURNAMES = frozenset("".join(_WORDS["surnames"]))
@@ -33,3 +38,4 @@ SURNAMES_THAT_ARE_WORDS = frozenset("".join(_WORDS["surnames that are words"]))
 TROOPS = frozenset("".join(_WORDS["troops"]))
 VAGUE_NOUNS = frozenset(_WORDS["vague nouns"])
 VAGUE_VERBS = frozenset(_WORDS["vague verbs"])
+WEAK_GLUED_VERBS = frozenset("".join(_WORDS["weak glued verbs"]))
