@@ -134,7 +134,8 @@ def embedded(question: str) -> npt.NDArray[np.float32]:
 def rows(data: Path, name: str, kind: str) -> list[dict[str, Any]]:
     path = next((data / "qa" / name).glob(f"{kind}.jsonl*"))
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return [json.loads(line) for line in content.decode("utf-8").splitlines()]
+    found = [json.loads(line) for line in content.decode("utf-8").splitlines()]
+    return [row for row in found if row.get("question", "?").strip()]  # two of cmrc2018 are empty, and are refused
 
 
 def documents(data: Path, name: str) -> list[Document]:

@@ -80,16 +80,21 @@ class Searcher:
         stored = {chunk.id: chunk for chunk in self._folder.database.chunks([scored.id for scored in ranked])}
         scores = {scored.id: scored.score for scored in ranked if scored.id in stored}
         chunks = [stored[id] for id in scores]
-        vectors = [self._vectors(chunk) for chunk in chunks]
+        vectors = self._vectors(chunks)
         evidence = find_evidence(question, vector, chunks, vectors, words, list(scores.values()))
         return Found([_scored(chunk, scores[str(chunk.id)]) for chunk in chunks], evidence)
 
-    def _vectors(self, chunk: Document) -> "npt.NDArray[np.float32]":
-        """The vectors of a chunk's sentences; where only chunks have vectors, each sentence has that of its chunk."""
-        sentences = sentence_texts(chunk)
+    def _vectors(self, chunks: Sequence[Document]) -> "list[npt.NDArray[np.float32]]":
+        """The vectors of each chunk's sentences; where only chunks have vectors, that of the chunk for each."""
+        import numpy as np
+
+        texts = [[sentence.text for sentence in sentence_texts(chunk)] for chunk in chunks]
+        counts = [len(sentences) for sentences in texts]
         if self._folder.by_sentence:
-            return self._folder.embeddings.matrix([sentence.text for sentence in sentences])
-        return self._folder.embeddings.matrix([chunk.page_content]).repeat(len(sentences), axis=0)
+            rows = self._folder.embeddings.matrix([text for sentences in texts for text in sentences])
+        else:
+            rows = self._folder.embeddings.matrix([chunk.page_content for chunk in chunks]).repeat(counts, axis=0)
+        return np.split(rows, np.cumsum(counts)[:-1]) if chunks else []
 
     def _read(self) -> Lexical | None:
         try:

@@ -95,12 +95,16 @@ class StoredEmbeddings(Embeddings):
 
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
-        if missing := self._missing(texts):
-            for start in range(0, len(missing), self._batch_size):
-                batch = missing[start : start + self._batch_size]
-                self._keep(batch, _matrix(_embed(self._embeddings, batch), batch))
-        found = self._database.vectors({text_key(text): None for text in texts})
-        return np.stack([found[text_key(text)] for text in texts])
+        keys = [text_key(text) for text in texts]
+        found = self._database.vectors(dict.fromkeys(keys))
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        lacking = list(missing.values())
+        for start in range(0, len(lacking), self._batch_size):
+            batch = lacking[start : start + self._batch_size]
+            vectors = _matrix(_embed(self._embeddings, batch), batch)
+            self._keep(batch, vectors)
+            found |= {text_key(text): row for text, row in zip(batch, vectors, strict=True)}
+        return np.stack([found[key] for key in keys])
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """The vectors of texts, as LangChain asks for them."""
