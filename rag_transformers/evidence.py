@@ -5,15 +5,15 @@ by the cosine of the two.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from langchain_core.documents import Document
 
 from rag_transformers.errors import UsageError
 from rag_transformers.lexical import Lexical
-from rag_transformers.retrieval import sentence_texts
+from rag_transformers.retrieval import SentenceText, sentence_texts
 from rag_transformers.text import CLOSERS, HAN, key_terms, language_of, terms
 
 if TYPE_CHECKING:
@@ -158,6 +158,7 @@ def find_evidence(
         sizes = f"{len(chunks)} chunks, {len(vectors)} sets of vectors, {len(scores)} scores"
         raise UsageError(f"find_evidence got {sizes}; give one each")
     shares = term_shares(question, lexical)
+    wants = language_of(question), _ASKS_NUMBER.search(question) is not None
     asked = np.asarray(vector, dtype=np.float32)
     found: list[Finding] = []
     for place, (chunk, matrix, score) in enumerate(zip(chunks, vectors, scores, strict=True)):
@@ -165,33 +166,34 @@ def find_evidence(
         if len(matrix) != len(sentences):
             given = f"{len(matrix)} rows for the {len(sentences)} sentences of its chunk"
             raise UsageError(f"vectors[{place}] has {given}; give one each")
-        asked_before: set[str] = set()
-        for number, (sentence, row) in enumerate(zip(sentences, matrix, strict=True)):
-            here = set(terms(sentence.text))
-            asked_before, here = here if _QUESTION.search(sentence.text) else set(), here | asked_before
-            held = tuple(term for term in shares if term in here)
-            merit = _CHUNK_WEIGHT * score + _FIRST_WEIGHT / (1 + number)
-            found.append(Finding(chunk, place, sentence.start, sentence.end, float(row @ asked), held, merit))
+        helds = _held(sentences, shares)
+        for number, ((start, end, _), row, held) in enumerate(zip(sentences, matrix, helds, strict=True)):
+            cosine = float(row @ asked)
+            merit = _CHUNK_WEIGHT * score + _COSINE_WEIGHT * cosine + _FIRST_WEIGHT / (1 + number)
+            merit += _fitness(chunk.page_content[start:end], *wants)
+            found.append(Finding(chunk, place, start, end, cosine, held, merit))
     unknown = sum(share for term, share in shares.items() if not lexical.frequency(term))
-    return Evidence(question, shares, unknown, _weighed(question, found))
+    return Evidence(question, shares, unknown, tuple(found))
 
 
-def _weighed(question: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The sentences with what speaks for each by itself."""
-    language, asks_number = language_of(question), _ASKS_NUMBER.search(question) is not None
-    return tuple(replace(each, merit=each.merit + _merit(each, asks_number, language)) for each in findings)
+def _held(sentences: Sequence[SentenceText], wanted: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """Which of the wanted terms each sentence of a chunk holds; one that follows a question has the question's too."""
+    before: set[str] = set()
+    for sentence in sentences:
+        here = set(terms(sentence.text))
+        yield tuple(term for term in wanted if term in here or term in before)
+        before = here if _QUESTION.search(sentence.text) else set()
 
 
-def _merit(finding: Finding, asks_number: bool, language: str) -> float:
-    merit = _COSINE_WEIGHT * finding.cosine
-    if asks_number and _HAS_NUMBER.search(finding.text):
-        merit += _NUMBER_WEIGHT
-    if _QUESTION.search(finding.text):
-        merit += _QUESTION_WEIGHT
-    elif not _ENDED.search(finding.text):
-        merit += _UNFIT_WEIGHT
-    foreign = language_of(finding.text) == "zh" if language != "zh" else not _HAN.search(finding.text)
-    return merit + _FOREIGN_WEIGHT if foreign else merit
+def _fitness(text: str, language: str, asks_number: bool) -> float:
+    """How fit a sentence is to answer a question in a language, that perhaps asks for a number, by its form."""
+    fitness = _NUMBER_WEIGHT if asks_number and _HAS_NUMBER.search(text) else 0.0
+    if _QUESTION.search(text):
+        fitness += _QUESTION_WEIGHT
+    elif not _ENDED.search(text):
+        fitness += _UNFIT_WEIGHT
+    foreign = language_of(text) == "zh" if language != "zh" else not _HAN.search(text)
+    return fitness + _FOREIGN_WEIGHT if foreign else fitness
 
 
 def holds(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> bool:

@@ -210,12 +210,13 @@ def test_the_number_of_gleanings_is_part_of_the_key_and_none_of_the_prompts_leng
 
 NAMES = st.sampled_from(["Ada Moss", "ada moss", "Grain Trust", "林晚"])
 TEXTS = st.sampled_from(["", "One", "Two"])
+RELATIONS = st.sampled_from(["founded", "Founded", "knows"])
 
 
 @st.composite
 def extractions(draw: st.DrawFn) -> Extraction:
     entities = draw(st.lists(st.tuples(NAMES, TEXTS), max_size=4))
-    edges = draw(st.lists(st.tuples(NAMES, TEXTS, NAMES, TEXTS), max_size=4))
+    edges = draw(st.lists(st.tuples(NAMES, RELATIONS, NAMES, TEXTS), max_size=4))
     types = draw(st.sampled_from([(), tuple("ab"[number % 2] for number in range(len(entities)))]))
     weights = draw(st.sampled_from([(), (2.0,) * len(edges)]))
     return Extraction(entities, edges, types, weights)

@@ -90,12 +90,13 @@ def test_a_prompt_that_the_server_cut_without_a_word_is_named_with_both_numbers(
 
 
 @pytest.mark.parametrize("doubled", [True, False])
-def test_a_cut_reply_is_never_kept_as_a_result(tmp_path: Path, fake_server: FakeServer, doubled: bool) -> None:
-    """api-03. Neither with a larger limit nor with the same one is it given out of the store."""
+def test_a_cut_reply_is_never_taken_for_a_result(tmp_path: Path, fake_server: FakeServer, doubled: bool) -> None:
+    """api-03. Its whole records stand until the chunk is asked again, with a larger limit or with the same one."""
     fake_server.reply = lambda body: FakeReply("Entities:\n(Fen Mill#Water mill)\n(Fen Ro", finish_reason="length")
     with opened(tmp_path, client(fake_server, max_tokens=16)) as index:
         assert "token limit" in the_failure(index.add(NOTE)).reason
-        assert entities(index) == []
+        assert index.stats()["pending_chunks"] == 1
+        assert entities(index) == [("Fen Mill", ("Water mill",))]
     assert len(fake_server.prompts) == 2, "asked for once more, and not again"
     fake_server.reply = lambda body: "Entities:\n(Fen Mill#Water mill)\n(Fen Road#Lane)"
     with opened(tmp_path, client(fake_server, max_tokens=32 if doubled else 16)) as index:
