@@ -134,10 +134,15 @@ class GraphExtractor(LLMExtractor):
     def _fitting(self, head: str, text: str) -> int:
         """How much of a text, in whole sentences, can follow the head within the budget."""
         budget = self.max_history_tokens
-        if budget is None or self._count(head + text) <= budget:
+        if budget is None or (whole := self._count(head + text)) <= budget:
             return len(text)
         ends = [end for _, end in sentence_spans(text)][:-1]
-        fitting = bisect_right(ends, budget, key=lambda end: self._count(head + text[:end]))
+        # Text is about as dense in tokens everywhere, so the place is guessed, and then walked to: two or three counts.
+        fitting = bisect_right(ends, len(text) * budget / whole - len(head))
+        while fitting < len(ends) and self._count(head + text[: ends[fitting]]) <= budget:
+            fitting += 1
+        while fitting and self._count(head + text[: ends[fitting - 1]]) > budget:
+            fitting -= 1
         return ends[fitting - 1] if fitting else 0
 
     def _without_model(self, chunk: Document) -> Extraction | None:
