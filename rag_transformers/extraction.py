@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from langchain_core.documents import Document
@@ -115,8 +116,11 @@ class GraphExtractor(LLMExtractor):
         return self._with_history(chunks, sections)
 
     def _with_history(self, chunks: Sequence[Document], sections: Sequence[Sequence[Document]]) -> list[dict[str, Any]]:
-        history = map(self._shown, sections)
-        return [{"text": chunk.page_content, "history": shown} for chunk, shown in zip(chunks, history, strict=True)]
+        # Which sections are shown is settled here; they are cut to the budget when the prompt is made, between calls.
+        return [
+            {"text": chunk.page_content, "history": partial(self._shown, found)}
+            for chunk, found in zip(chunks, sections, strict=True)
+        ]
 
     def _shown(self, sections: Sequence[Document]) -> str:
         """The history as the prompt shows it: the best section first, the last one cut where the budget ends."""

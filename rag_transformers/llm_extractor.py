@@ -249,7 +249,8 @@ class LLMExtractor(Extractor):
         """Ask, once more where the reply cannot be read, and then for what was left out, in one conversation."""
         if (found := self._without_model(chunk)) is not None:
             return found.limited(limit)
-        prompt = self._prompts[self._language_of(chunk)].format_prompt(**variables)
+        settled = {name: value() if callable(value) else value for name, value in variables.items()}
+        prompt = self._prompts[self._language_of(chunk)].format_prompt(**settled)
         ask, reply = yield from self._first_reply(prompt, chunk)
         try:
             found = self._read(reply, chunk, limit)
