@@ -45,7 +45,7 @@ class _Slots:
     """A number of places, given to threads and coroutines alike in the order in which they came."""
 
     def __init__(self, number: int) -> None:
-        self._free = number
+        self.free = number
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()
 
@@ -53,8 +53,8 @@ class _Slots:
         """A place, which is the caller's as soon as the future is done."""
         place: Future[None] = Future()
         with self._lock:
-            if self._free:
-                self._free -= 1
+            if self.free:
+                self.free -= 1
                 place.set_result(None)
             else:
                 self._waiting.append(place)
@@ -68,7 +68,7 @@ class _Slots:
                 if place.set_running_or_notify_cancel():
                     break
             else:
-                self._free += 1
+                self.free += 1
                 return
         place.set_result(None)
 
@@ -98,6 +98,17 @@ class Run:
         self._on_usage = on_usage
         self._lock = threading.Lock()
         self._slots = _Slots(concurrency)
+        self._begun: Future[None] = Future()
+
+    def begin(self) -> None:
+        """Let those go on who wait for the first call, or for its being known that there is none."""
+        with self._lock:
+            if not self._begun.done():
+                self._begun.set_result(None)
+
+    async def begun(self) -> None:
+        """Wait until the first call is out: what no call waits for can be done meanwhile."""
+        await asyncio.shield(asyncio.wrap_future(self._begun))
 
     @contextlib.contextmanager
     def active(self) -> Iterator["Run"]:
@@ -112,6 +123,8 @@ class Run:
     async def slot(self) -> AsyncIterator[None]:
         """One place among the calls in flight, for a coroutine; always given back."""
         place = self._slots.take()
+        if not self._slots.free:
+            self.begin()
         try:
             if not place.done():
                 await asyncio.wrap_future(place)

@@ -330,13 +330,12 @@ class GraphIndex:
                 pending = await asyncio.to_thread(work.pending, given)
                 if self._extractor is None:
                     await work.prepare_history(pending)
-                (made, failed), size = await _both(work.extract(pending), work.make_searchable())
+                (made, failed), size = await _both(work.extract(pending), self._make_searchable(work))
             if made == 0 and failed and active.stopped is not None:
                 if made_now:
                     await asyncio.to_thread(self._folder.discard)
                 raise active.stopped
             if fresh.records or pending:
-                await asyncio.to_thread(self._searcher.keep)
                 await asyncio.to_thread(self._folder.changed, size)
             report = IndexReport(
                 added=fresh.new,
@@ -347,6 +346,11 @@ class GraphIndex:
                 usage=active.usage,
             )
             return await asyncio.to_thread(self._with_totals, report, work, started)
+
+    async def _make_searchable(self, work: Ingestion) -> int:
+        size = await work.make_searchable()
+        await asyncio.to_thread(self._searcher.keep)
+        return size
 
     def _with_totals(self, report: IndexReport, work: Ingestion, started: float) -> IndexReport:
         """A report with what the index holds now, and the time that everything took."""

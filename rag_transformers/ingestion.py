@@ -187,7 +187,8 @@ class Ingestion:
                 await self._folder.embeddings.prepare(texts, self._folder.known.size)
 
     async def make_searchable(self) -> int:
-        """Embed the chunks that the search structure lacks; the size of a vector."""
+        """Embed the chunks that the search structure lacks, once the first model call is out; the size of a vector."""
+        await self._run.begun()
         if await asyncio.to_thread(self._folder.lacks_vectors):
             await asyncio.to_thread(self._folder.database.forget_searchable)
         chunks = await asyncio.to_thread(self._folder.database.unsearchable)
@@ -204,6 +205,12 @@ class Ingestion:
 
     async def extract(self, chunks: Sequence[Document]) -> tuple[int, list[Failure]]:
         """Extract chunks, storing each result as it comes; how many were made, and the failures in reading order."""
+        try:
+            return await self._extract(chunks)
+        finally:
+            self._run.begin()
+
+    async def _extract(self, chunks: Sequence[Document]) -> tuple[int, list[Failure]]:
         database = self._folder.database
         keys = {str(chunk.id): self._extraction_key(chunk) for chunk in chunks}
         known = await asyncio.to_thread(database.known_extractions, keys.values())

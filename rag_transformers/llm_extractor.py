@@ -3,6 +3,7 @@
 The format of a reply is a pair: a prompt, and what reads its replies. A subclass names the one and fills in the other.
 """
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -193,7 +194,10 @@ class LLMExtractor(Extractor):
         limit = self._limit(**kwargs)
 
         async def extract(chunk: Document, config: RunnableConfig) -> Extraction:
-            talk = self._talk(chunk, variables or (await self._avariables([chunk]))[0], limit)
+            chosen = variables or (await self._avariables([chunk]))[0]
+            if any(map(callable, chosen.values())):  # counting tokens leaves the loop free in another thread
+                chosen = await asyncio.to_thread(_settled, chosen)
+            talk = self._talk(chunk, chosen, limit)
             asked = step(talk)
             while not isinstance(asked, Done):
                 asked = step(talk, await aanswered(asked, config))
@@ -249,8 +253,7 @@ class LLMExtractor(Extractor):
         """Ask, once more where the reply cannot be read, and then for what was left out, in one conversation."""
         if (found := self._without_model(chunk)) is not None:
             return found.limited(limit)
-        settled = {name: value() if callable(value) else value for name, value in variables.items()}
-        prompt = self._prompts[self._language_of(chunk)].format_prompt(**settled)
+        prompt = self._prompts[self._language_of(chunk)].format_prompt(**_settled(variables))
         ask, reply = yield from self._first_reply(prompt, chunk)
         try:
             found = self._read(reply, chunk, limit)
@@ -342,6 +345,11 @@ class LLMExtractor(Extractor):
     async def _aready(self, inputs: Sequence[Document | str]) -> list[Document | str]:
         chunks = [_opened(input)[0] for input in inputs]
         return _together(chunks, await self._avariables(chunks) if chunks else [])
+
+
+def _settled(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What a prompt takes, with what was left to be worked out when it is made."""
+    return {name: value() if callable(value) else value for name, value in variables.items()}
 
 
 def _language(owner: str, language: str) -> str:

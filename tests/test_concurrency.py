@@ -283,3 +283,29 @@ def test_waiting_calls_are_served_in_the_order_in_which_they_came() -> None:
     for thread in threads:
         thread.join()
     assert served == list(range(6))
+
+
+async def test_what_no_call_waits_for_begins_when_the_places_are_taken() -> None:
+    """``begun`` returns once every place is taken, and stays so; a run without calls lets it go on by ``begin``."""
+    active = Run(concurrency=2)
+    waiting = asyncio.ensure_future(active.begun())
+    async with active.slot():
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        async with active.slot():
+            await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(active.begun(), 1)
+    idle = Run(concurrency=2)
+    idle.begin()
+    idle.begin()
+    await asyncio.wait_for(idle.begun(), 1)
+
+
+async def test_who_gives_up_waiting_for_the_first_call_takes_nothing_from_others() -> None:
+    """A cancelled wait leaves the others waiting, and ``begin`` still works."""
+    active = Run(concurrency=1)
+    first, second = (asyncio.ensure_future(active.begun()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    active.begin()
+    await asyncio.wait_for(second, 1)
