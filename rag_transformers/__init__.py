@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rag_transformers.phrases import PhraseExtractor
     from rag_transformers.querying import Answer
     from rag_transformers.stores import ChunkHistory, MemoryGraph
+    from rag_transformers.summarising import ExtractiveSummarizeExtractor, SummarizationResult, SummarizeExtractor
+    from rag_transformers.text_summaries import ExtractiveSummary, Summary
 
 __version__ = "0.1.0"
 
@@ -29,6 +31,8 @@ __all__ = [
     "Direction",
     "Edge",
     "Extraction",
+    "ExtractiveSummarizeExtractor",
+    "ExtractiveSummary",
     "GraphExtractor",
     "GraphIndex",
     "GraphRAGExtractor",
@@ -36,6 +40,9 @@ __all__ = [
     "LLMExtractor",
     "MemoryGraph",
     "PhraseExtractor",
+    "SummarizationResult",
+    "SummarizeExtractor",
+    "Summary",
     "Vertex",
     "default_embeddings",
 ]
@@ -47,6 +54,8 @@ _HOMES = {
     "Direction": "graph",
     "Edge": "graph",
     "Extraction": "graph",
+    "ExtractiveSummarizeExtractor": "summarising",
+    "ExtractiveSummary": "text_summaries",
     "GraphExtractor": "extraction",
     "GraphIndex": "index",
     "GraphRAGExtractor": "graphrag_extraction",
@@ -54,6 +63,9 @@ _HOMES = {
     "LLMExtractor": "extraction",
     "MemoryGraph": "stores",
     "PhraseExtractor": "phrases",
+    "SummarizationResult": "summarising",
+    "SummarizeExtractor": "summarising",
+    "Summary": "text_summaries",
     "Vertex": "graph",
     "default_embeddings": "embeddings",
 }

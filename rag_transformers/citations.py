@@ -1,7 +1,8 @@
 """The marks in an answer and what they point at: ``[2]`` is the second passage, and a quote of it with its place."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,17 @@ from langchain_core.documents import Document
 from rag_transformers.retrieval import title_of
 from rag_transformers.text import key_terms, sentence_spans, terms
 
-__all__ = ["CheckedText", "Citation", "check_citations", "cite", "cited_sentences", "closest_sentence", "unmarked"]
+__all__ = [
+    "CheckedText",
+    "Citation",
+    "check_citations",
+    "cite",
+    "cited_sentences",
+    "closest_quote",
+    "closest_sentence",
+    "settled_citations",
+    "unmarked",
+]
 
 _NUMBER = r"\d{1,3}"
 _CITATION = re.compile(
@@ -20,6 +31,9 @@ _CITATION = re.compile(
 )
 _RANGE = re.compile(rf"({_NUMBER})\s*[-–—~～至]\s*({_NUMBER})|({_NUMBER})")
 _MARKS = re.compile(r"\[(\d{1,3})\]")
+_OPEN = re.compile(r"[\[【［][^\]】］\n]{0,100}\Z")
+_FEW = 20
+"""So many chunks are read sentence by sentence for a quote; beyond, only the likely ones are."""
 
 
 @dataclass(frozen=True)
@@ -140,16 +154,57 @@ def closest_sentence(passage: Document, cited: Sequence[str]) -> tuple[int, int]
     >>> closest_sentence(Document("Ada left. Bob stayed."), ["It was Bob"])
     (10, 21)
     """
-    spans = list(sentence_spans(passage.page_content)) or [(0, len(passage.page_content))]
-    held = [set(terms(passage.page_content[start:end])) for start, end in spans]
-    wanted = [key_terms(text) for text in cited]
+    _, start, end = closest_quote([passage], cited)
+    return start, end
 
-    def shared(place: int) -> float:
-        return max(
-            sum(1 / sum(term in other for other in held) for term in text if term in held[place]) for text in wanted
-        )
 
-    return spans[max(range(len(spans)), key=lambda place: (shared(place), -place))]
+def closest_quote(
+    chunks: Sequence[Document], cited: Sequence[str], otherwise: Sequence[str] = ()
+) -> tuple[Document, int, int]:
+    """The chunk and the span in it of the sentence that shares most terms with one of the texts, rare ones before all.
+
+    Args:
+        chunks: Where the sentence may stand, at least one. Of many those that hold most of the terms are read.
+        cited: The texts that it may be cited for.
+        otherwise: Texts that decide where sentences share as much with those.
+
+    >>> chunks = [Document("Ada left.", id="a"), Document("Cy slept. Bob stayed.", id="b")]
+    >>> closest_quote(chunks, ["It was Bob"])[1:]
+    (10, 21)
+    """
+    texts = [key_terms(text) for text in cited], [key_terms(text) for text in otherwise]
+    spans = [
+        (chunk, start, end)
+        for chunk in _likely(chunks, {term for group in texts for text in group for term in text})
+        for start, end in (list(sentence_spans(chunk.page_content)) or [(0, len(chunk.page_content))])
+    ]
+    held = [set(terms(chunk.page_content[start:end])) for chunk, start, end in spans]
+    found = Counter(term for each in held for term in each)
+
+    def shared(place: int, group: Sequence[Sequence[str]]) -> float:
+        return max((sum(1 / found[term] for term in text if term in held[place]) for text in group), default=0.0)
+
+    return spans[max(range(len(spans)), key=lambda place: (*(shared(place, group) for group in texts), -place))]
+
+
+def settled_citations(text: str) -> int:
+    """How many characters of an answer that is still being written can be read: up to a bracket still open.
+
+    >>> settled_citations("A mill [1], a bridge [2"), settled_citations("A mill [1].")
+    (21, 11)
+    """
+    bracket = _OPEN.search(text, max(0, len(text) - 120))
+    return bracket.start() if bracket else len(text)
+
+
+def _likely(chunks: Sequence[Document], wanted: Collection[str]) -> list[Document]:
+    """Of many chunks those that hold most of the terms, as far as that is seen without reading word by word."""
+    if len(chunks) <= _FEW:
+        return list(chunks)
+    texts = [chunk.page_content.casefold() for chunk in chunks]
+    counts = [sum(term in text for term in wanted) for text in texts]
+    best = sorted(range(len(chunks)), key=lambda place: (-counts[place], place))[:_FEW]
+    return [chunks[place] for place in sorted(best)]
 
 
 def _numbers(group: str, passages: int) -> Iterator[int]:

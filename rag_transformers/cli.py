@@ -83,6 +83,12 @@ def _query(given: argparse.Namespace) -> int:
     return 0
 
 
+def _summarize(given: argparse.Namespace) -> int:
+    from rag_transformers.summarize_command import summarize_files
+
+    return summarize_files(given)
+
+
 def _stats(given: argparse.Namespace) -> int:
     with _open(given) as index:
         stats = index.stats()
@@ -98,13 +104,16 @@ def _stats(given: argparse.Namespace) -> int:
 def _dry_run(index: "GraphIndex", documents: Sequence[Any]) -> int:
     plan = index.plan(documents)
     print(f"{plan.documents} documents, {plan.unchanged} of them unchanged; {plan.chunks} chunks to extract")
-    print(f"{plan.calls} model calls with about {plan.prompt_tokens:,} prompt tokens; nothing was done")
+    print(f"{plan.calls} model calls for extraction, with about {plan.prompt_tokens:,} prompt tokens; nothing was done")
+    if plan.calls:
+        print("on top comes a call for each vertex or edge that is described often, which only the replies can tell")
     return 0
 
 
 def _print_report(report: "IndexReport", out: str) -> None:
     print(f"documents  {report.documents} ({report.added} new, {report.changed} changed, {report.unchanged} unchanged)")
-    print(f"chunks     {report.chunks} ({report.extracted} extracted now, {len(report.failed)} failed)")
+    failed = sum(failure.stage == "extract" for failure in report.failed)
+    print(f"chunks     {report.chunks} ({report.extracted} extracted now, {failed} failed)")
     print(f"vertices   {report.vertices}")
     print(f"edges      {report.edges}")
     if report.usage.calls:
@@ -164,17 +173,33 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("--json", action="store_true", help="print the same as data")
     query.set_defaults(run=_query)
 
+    summarize = commands.add_parser("summarize", help="sum up files of any length")
+    summarize.add_argument(
+        "files", nargs="+", metavar="FILE", help="files, folders or globs: .txt .md .json .jsonl .csv .pdf .docx"
+    )
+    summarize.add_argument(
+        "--concurrency", type=int, default=16, metavar="N", help="model calls in flight (default 16)"
+    )
+    summarize.add_argument(
+        "--encoding", metavar="NAME", help="the encoding of the files (default: UTF-8, else detected)"
+    )
+    summarize.add_argument("--json", action="store_true", help="print data: an object, or a list for several files")
+    summarize.add_argument(
+        "--text-column", metavar="NAME", help="the column or field of the text in .csv, .json and .jsonl"
+    )
+    summarize.set_defaults(run=_summarize)
+
     stats = commands.add_parser("stats", help="say what an index holds")
     stats.add_argument("out", metavar="DIR", help="the folder of the index")
     stats.add_argument("--json", action="store_true", help="print the same as data")
     stats.set_defaults(run=_stats)
 
-    for command in (index, query, stats):
-        _add_model_options(command)
+    for command in (index, query, summarize, stats):
+        _add_model_options(command, embeds=command is not summarize)
     return parser
 
 
-def _add_model_options(command: argparse.ArgumentParser) -> None:
+def _add_model_options(command: argparse.ArgumentParser, embeds: bool = True) -> None:
     models = command.add_argument_group(
         "models", "Without --model nothing leaves this machine. The key is OPENAI_API_KEY."
     )
@@ -182,9 +207,10 @@ def _add_model_options(command: argparse.ArgumentParser) -> None:
     models.add_argument(
         "--base-url", type=_named, metavar="URL", help="the server (default: OPENAI_BASE_URL, else OpenAI's)"
     )
-    models.add_argument(
-        "--embedding-model", type=_named, metavar="NAME", help="an embedding model there (default: offline)"
-    )
+    if embeds:
+        models.add_argument(
+            "--embedding-model", type=_named, metavar="NAME", help="an embedding model there (default: offline)"
+        )
     models.add_argument(
         "--language",
         default="auto",

@@ -1,7 +1,8 @@
 """The talk with a model about one chunk: its turns, and what drives it, so that sync and async share all else."""
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from langchain_core.documents import Document
@@ -31,10 +32,11 @@ T = TypeVar("T")
 
 
 class Ask(NamedTuple):
-    """One question: the model, and the whole conversation so far."""
+    """One question: the model, the whole conversation so far, and what else the call takes, such as a token limit."""
 
     llm: Runnable[Any, Any]
     prompt: "PromptValue"
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 class Done(NamedTuple, Generic[T]):
@@ -68,7 +70,7 @@ def step(talk: Talk[T], answer: Reply | ModelError | None = None) -> Ask | Done[
 def answered(ask: Ask, config: RunnableConfig) -> Reply | ModelError:
     """Ask a model; a failure of it is an answer too, for the talk to deal with."""
     try:
-        return call(ask.llm, ask.prompt, config)
+        return call(ask.llm, ask.prompt, config, **ask.options)
     except ModelError as error:
         return error
 
@@ -76,7 +78,7 @@ def answered(ask: Ask, config: RunnableConfig) -> Reply | ModelError:
 async def aanswered(ask: Ask, config: RunnableConfig) -> Reply | ModelError:
     """Ask a model; see :func:`answered`."""
     try:
-        return await acall(ask.llm, ask.prompt, config)
+        return await acall(ask.llm, ask.prompt, config, **ask.options)
     except ModelError as error:
         return error
 

@@ -3,6 +3,7 @@
 RagTransformersError
 ├── UsageError (a ValueError)       the caller's mistake: what, where, and how to mend it
 │   ├── DocumentError               a file or document that cannot be read
+│   ├── ConvergenceError            summaries that do not get short enough; carries the last ones
 │   ├── NoIndexError                the folder holds no index
 │   └── IndexMismatchError          the index was made with other settings (embeddings, a newer format)
 ├── IndexDamagedError               a file of an index is broken; nothing was overwritten
@@ -11,12 +12,14 @@ RagTransformersError
     └── ReplyError                  the model answered, but not with what was asked for; carries the reply
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rag_transformers.graph import Extraction
 
 __all__ = [
+    "ConvergenceError",
     "DocumentError",
     "IndexDamagedError",
     "IndexMismatchError",
@@ -40,6 +43,22 @@ class UsageError(RagTransformersError, ValueError):
 
 class DocumentError(UsageError):
     """A file or document that cannot be read as text."""
+
+
+class ConvergenceError(UsageError):
+    """Summaries of summaries that do not come down to one.
+
+    Args:
+        message: What was tried.
+        summaries: The last ones, in the order of the text; they can be used as they are.
+
+    >>> ConvergenceError("no shorter", ["Ada left.", "Bob stayed."]).summaries
+    ('Ada left.', 'Bob stayed.')
+    """
+
+    def __init__(self, message: str, summaries: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.summaries = tuple(summaries)
 
 
 class NoIndexError(UsageError):

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["UNRELATED_COSINE", "Evidence", "Finding", "best_findings", "find_evidence", "holds", "term_shares"]
+__all__ = [
+    "UNRELATED_COSINE",
+    "Evidence",
+    "Finding",
+    "best_findings",
+    "find_evidence",
+    "holds",
+    "strength",
+    "term_shares",
+]
 
 UNRELATED_COSINE = 0.07
 """The mean cosine of sentences that have nothing to do with each other, for the offline default embeddings."""
@@ -29,7 +38,7 @@ UNRELATED_COSINE = 0.07
 # logistic regressions on either half of the public questions gave 0.2 to 0.5. The limit lies where both kinds of error
 # are rare in either half; benchmarks/answers.py prints them.
 _ENOUGH = 0.21
-_TERMS_WEIGHT = 0.43
+TERMS_WEIGHT = 0.43
 _ENOUGH_ACROSS = 0.37
 
 # What makes a sentence worth quoting, beside the question's terms that it holds.
@@ -170,7 +179,7 @@ def find_evidence(
         for number, ((start, end, _), row, held) in enumerate(zip(sentences, matrix, helds, strict=True)):
             cosine = float(row @ asked)
             merit = _CHUNK_WEIGHT * score + _COSINE_WEIGHT * cosine + _FIRST_WEIGHT / (1 + number)
-            merit += _fitness(chunk.page_content[start:end], *wants)
+            merit += fitness(chunk.page_content[start:end], *wants)
             found.append(Finding(chunk, place, start, end, cosine, held, merit))
     unknown = sum(share for term, share in shares.items() if not lexical.frequency(term))
     return Evidence(question, shares, unknown, tuple(found))
@@ -185,15 +194,24 @@ def _held(sentences: Sequence[SentenceText], wanted: Collection[str]) -> Iterato
         before = here if _QUESTION.search(sentence.text) else set()
 
 
-def _fitness(text: str, language: str, asks_number: bool) -> float:
-    """How fit a sentence is to answer a question in a language, that perhaps asks for a number, by its form."""
-    fitness = _NUMBER_WEIGHT if asks_number and _HAS_NUMBER.search(text) else 0.0
+def fitness(text: str, language: str, asks_number: bool = False) -> float:
+    """How fit a sentence is to answer a question, by its form: a heading, a question, another language are less so.
+
+    Args:
+        text: The sentence.
+        language: Of the question.
+        asks_number: Whether the question asks for a number.
+
+    >>> fitness("He ground barley.", "en") > fitness("The mill", "en") > fitness("Who ground it?", "en")
+    True
+    """
+    fit = _NUMBER_WEIGHT if asks_number and _HAS_NUMBER.search(text) else 0.0
     if _QUESTION.search(text):
-        fitness += _QUESTION_WEIGHT
+        fit += _QUESTION_WEIGHT
     elif not _ENDED.search(text):
-        fitness += _UNFIT_WEIGHT
+        fit += _UNFIT_WEIGHT
     foreign = language_of(text) == "zh" if language != "zh" else not _HAN.search(text)
-    return fitness + _FOREIGN_WEIGHT if foreign else fitness
+    return fit + _FOREIGN_WEIGHT if foreign else fit
 
 
 def holds(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> bool:
@@ -209,12 +227,25 @@ def holds(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> bool:
     """
     if not evidence.findings or not any(map(str.isalnum, evidence.question)):
         return False
+    if strength(evidence, unrelated) >= _ENOUGH:
+        return True
     nearest = max(evidence.findings, key=lambda finding: finding.cosine)
     near = (nearest.cosine - unrelated) / (1 - unrelated)
-    held = max(evidence.coverage(finding) for finding in evidence.findings)
-    if near + _TERMS_WEIGHT * (held - evidence.unknown) >= _ENOUGH:
-        return True
     return near >= _ENOUGH_ACROSS and language_of(nearest.text) != language_of(evidence.question)
+
+
+def strength(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> float:
+    """How much the sentence that speaks most to a question does so: about 0 for none, 1 for the question itself.
+
+    Args:
+        evidence: From :func:`find_evidence`.
+        unrelated: As for :func:`holds`.
+    """
+    if not evidence.findings:
+        return 0.0
+    near = (max(finding.cosine for finding in evidence.findings) - unrelated) / (1 - unrelated)
+    held = max(evidence.coverage(finding) for finding in evidence.findings)
+    return near + TERMS_WEIGHT * (held - evidence.unknown)
 
 
 def best_findings(evidence: Evidence, limit: int = 3) -> list[Finding]:

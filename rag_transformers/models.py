@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from rag_transformers.concurrency import Run, Usage, current_run
 from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError
 from rag_transformers.records import without_reasoning
+from rag_transformers.streaming import Heard
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Reply",
     "acall",
+    "astream",
     "call",
     "chat_model",
     "check_server",
@@ -35,6 +37,9 @@ __all__ = [
     "model_key",
     "read_message",
     "resolve_llm",
+    "stream",
+    "takes_temperature",
+    "without_secrets",
 ]
 
 # Why a model stopped, in the words of the providers, in lower case.
@@ -121,6 +126,49 @@ async def acall(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | N
     return _counted(message)
 
 
+def stream(
+    llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = None, **options: Any
+) -> Iterator[str | Reply]:
+    """Ask a model once, and give the text of its reply as it comes; the last item is the whole :class:`Reply`.
+
+    Reasoning is in no piece: what may be the beginning of some is held back until it is clear. Only where a server
+    leaves out the opening tag, reasoning cannot be told from text before its closing tag comes; the reply is clean.
+
+    Args:
+        llm: A chat model, or any Runnable in its place; one that cannot stream gives its reply in one piece.
+        prompt: What it takes: a prompt value, a list of messages, or a text.
+        config: The caller's config.
+        **options: Passed on to the model's ``stream``.
+
+    Raises:
+        ModelError: As for :func:`call`; pieces may have come before.
+
+    >>> from langchain_core.runnables import RunnableLambda
+    >>> list(stream(RunnableLambda(lambda prompt: "<think>Hm.</think>Ada."), "Who?"))[0]
+    'Ada.'
+    """
+    run, heard = current_run(), Heard()
+    with run.thread_slot() if run else contextlib.nullcontext(), _stopping(run), _translated():
+        for message in llm.stream(prompt, config, **options):
+            if piece := heard.add(message, _text_of(message)):
+                yield piece
+    yield from heard.end(_counted(heard.message()))
+
+
+async def astream(
+    llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = None, **options: Any
+) -> AsyncIterator[str | Reply]:
+    """Ask a model once, and give the text of its reply as it comes; see :func:`stream`."""
+    run, heard = current_run(), Heard()
+    async with run.slot() if run else contextlib.nullcontext():
+        with _stopping(run), _translated():
+            async for message in llm.astream(prompt, config, **options):
+                if piece := heard.add(message, _text_of(message)):
+                    yield piece
+    for item in heard.end(_counted(heard.message())):
+        yield item
+
+
 def resolve_llm(owner: str, llm: Any, aliases: Mapping[str, Any]) -> Any:
     """The model given as ``llm`` or under one of the originals' names for it.
 
@@ -180,9 +228,17 @@ def chat_model(
     _require_key()
     from langchain_openai import ChatOpenAI
 
-    fixed = re.match(r"(?:.*/)?(?:o\d|gpt-5)", name)  # reasoning models take no temperature
-    options: dict[str, Any] = {} if fixed else {"temperature": 0}
+    options: dict[str, Any] = {"temperature": 0} if takes_temperature(name) else {}
     return ChatOpenAI(model=name, base_url=base_url, max_retries=max_retries, timeout=timeout, **options)
+
+
+def takes_temperature(name: str) -> bool:
+    """Whether a model, by its name, takes a temperature and the like; reasoning models of OpenAI's do not.
+
+    >>> takes_temperature("gpt-4o"), takes_temperature("openai/o3-mini")
+    (True, False)
+    """
+    return re.match(r"(?:.*/)?(?:o\d|gpt-5)", name) is None
 
 
 def embedding_model(name: str, base_url: str | None = None, *, batch_size: int = 128) -> "Embeddings":
@@ -237,9 +293,18 @@ def error_line(error: BaseException) -> str:
     """
     text = " ".join(str(error).split())[:500]
     if isinstance(error, UsageError | ModelError):
-        return _SECRET.sub("***", text)
+        return without_secrets(text)
     name = type(error).__name__
-    return _SECRET.sub("***", f"{name}: {text}" if text else name)
+    return without_secrets(f"{name}: {text}" if text else name)
+
+
+def without_secrets(text: str) -> str:
+    """A text in which keys are replaced by stars.
+
+    >>> without_secrets("no key sk-abcdef123456 here")
+    'no key *** here'
+    """
+    return _SECRET.sub("***", text)
 
 
 def _require_key() -> None:
@@ -261,6 +326,10 @@ def _checked(raw: str, reason: str | None, usage: Usage) -> Reply:
         what = "the reply holds reasoning only" if raw.strip() else "the reply is empty"
         raise ReplyError(f"{what} (finish_reason {reason!r})", reply=raw, finish_reason=reason)
     return Reply(text, reason, usage)
+
+
+def _text_of(message: Any) -> str:
+    return message if isinstance(message, str) else _text_blocks(getattr(message, "content", ""))
 
 
 def _usage(message: Any) -> Usage:

@@ -9,7 +9,17 @@ from typing import Any, NamedTuple
 
 from rag_transformers.records_text import Section
 
-__all__ = ["CONTAINERS", "ITEM_KEYS", "JsonItem", "after_string", "item_of", "keys_in", "names_of", "plain_key"]
+__all__ = [
+    "CONTAINERS",
+    "ITEM_KEYS",
+    "JsonItem",
+    "after_string",
+    "item_of",
+    "keys_in",
+    "names_of",
+    "plain_key",
+    "string_value",
+]
 
 # The keys of an item, without case and marks, the best one of each role first.
 _NAMES = ("entityname", "name", "entity", "实体名", "实体名称", "实体", "名称", "title", "node", "id")
@@ -117,6 +127,21 @@ def after_string(marks: str = "\"'") -> str:
     return rf"\s*+(?:[:}}\]]|,\s*+[{marks}{{\[}}\]]|,?\s*+{key}|\{{\s*+[{marks}]|,?\s*+\Z)"
 
 
+def string_value(text: str) -> str | None:
+    """What a quoted string says, its bad escapes and inner quotes too; None if it has no quote at its end.
+
+    >>> string_value('"The "Old" Hand"'), string_value('"The Old Ha')
+    ('The "Old" Hand', None)
+    """
+    if len(text) < 2 or text[-1] != text[0]:
+        return None
+    inner = _BAD_ESCAPE.sub(r"\\\\", text[1:-1].replace(f"\\{text[0]}", text[0])).replace('"', '\\"')
+    try:
+        return str(json.loads(f'"{inner}"', strict=False))
+    except ValueError:
+        return text[1:-1]
+
+
 # Inside an object a string that never ends goes to the end of the object, and is no value.
 _DOUBLE = rf'"(?:[^"\\]++|\\.|"(?!{after_string()}))*+(?:"|\\?\Z)'
 _SINGLE = rf"'(?:[^'\\]++|\\.|'(?!{after_string()}))*+(?:'|\\?\Z)"
@@ -141,14 +166,7 @@ def _pairs(text: str) -> Iterable[tuple[str, Any]]:
 def _value(pair: re.Match[str]) -> Any:
     if pair["bare"]:
         return None if pair["bare"].lower() in ("null", "none", "nan") else pair["bare"]
-    text = pair["text"]
-    if len(text) < 2 or text[-1] != text[0]:
-        return None
-    inner = _BAD_ESCAPE.sub(r"\\\\", text[1:-1].replace(f"\\{text[0]}", text[0])).replace('"', '\\"')
-    try:
-        return json.loads(f'"{inner}"', strict=False)
-    except ValueError:
-        return text[1:-1]
+    return string_value(pair["text"])
 
 
 def _first(values: dict[str, Any], keys: tuple[str, ...]) -> str:

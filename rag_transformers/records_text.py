@@ -15,6 +15,7 @@ __all__ = [
     "heading_at",
     "is_blank",
     "reply_lines",
+    "settled",
     "visible",
     "without_reasoning",
 ]
@@ -32,6 +33,11 @@ _TAG = re.compile(
     r"|◁(?P<shut3>/?)think▷"
     r"|<\|(?:(?:begin|start)_of_thought|START_THINKING|channel\|>\s{0,3}(?:analysis|commentary)[^<>\n]{0,80}<\|message)\|>"
     r"|(?P<shut4><\|(?:end_of_thought|END_THINKING|channel\|>\s{0,3}final[^<>\n]{0,80}<\|message)\|>)",
+    re.IGNORECASE,
+)
+_LONGEST_TAG = 240
+_UNFINISHED = re.compile(  # what may become a tag when more of the text comes
+    r"(?:<[\s/]{0,7}(?:[^\W\d][^<>\n]{0,110}|\|[^<>\n]{0,40}(?:>[^<>\n]{0,90}(?:<[^<>\n]{0,10})?)?)?|\[/?T?H?I?N?K?|◁/?\w{0,5})\Z",
     re.IGNORECASE,
 )
 _NEAR = 300
@@ -60,6 +66,31 @@ def without_reasoning(text: str, *, keep_lines: bool = False) -> str:
     breaks = ["\n" * text.count("\n", start, end) if keep_lines else "" for start, end in spans]
     kept = "".join(piece + gap for piece, gap in zip(_kept(text, spans), [*breaks, ""], strict=True))
     return kept if keep_lines else kept.strip()
+
+
+def settled(text: str) -> int:
+    """How many characters of a reply that is still being written can be read: up to a block of reasoning still open.
+
+    What may become the tag of one does not count either.
+
+    Args:
+        text: The reply as far as it has come.
+
+    >>> settled("Yes, he did. <thi"), settled("Yes. <think>Or"), settled("<think>Or</think>No.")
+    (13, 5, 20)
+    """
+    opened = -1
+    for tag in _TAG.finditer(text):
+        if any(tag.group(name) for name in ("shut", "shut2", "shut3", "shut4")):
+            opened = -1
+        elif opened < 0:
+            before = text[max(0, tag.start() - _NEAR) : tag.start()].rpartition("\n")[2]
+            after = text[tag.end() : tag.end() + _NEAR].partition("\n")[0]
+            opened = -1 if _is_mention(before, after) else tag.start()
+    if opened >= 0:
+        return opened
+    unfinished = _UNFINISHED.search(text, max(0, len(text) - _LONGEST_TAG))
+    return unfinished.start() if unfinished else len(text)
 
 
 def _reasoning(text: str) -> list[tuple[int, int]]:

@@ -1,6 +1,8 @@
 """The truth about a reply: whether what was read of it is all that was asked for, and if not, why not."""
 
 import json
+import logging
+import re
 from typing import Any
 
 from rag_transformers.errors import ReplyError
@@ -10,9 +12,13 @@ from rag_transformers.records import Records
 from rag_transformers.records_items import CONTAINERS, plain_key
 from rag_transformers.records_text import heading_at, is_blank, reply_lines, visible
 from rag_transformers.records_words import example_rows, holds_names, is_no_data
+from rag_transformers.text import CLOSERS, sentence_spans
 
-__all__ = ["says_nothing", "unreadable", "whole", "without_example"]
+__all__ = ["says_nothing", "unreadable", "whole", "whole_sentences", "without_example"]
 
+_log = logging.getLogger(__name__)
+
+_SENTENCE_END = re.compile(rf"[。！？｡….!?][{CLOSERS}]*$")
 _AROUND = " \t\u3000()（）*-•.。:："  # what may stand round a word such as "none"
 
 
@@ -33,6 +39,27 @@ def whole(records: Records, reply: Reply) -> Extraction:
     if fault:
         raise unreadable(fault, reply, records.extraction())
     return records.extraction()
+
+
+def whole_sentences(reply: Reply) -> str:
+    """The text of a reply in prose; one that was cut off is kept to its last whole sentence, and the log says so.
+
+    Args:
+        reply: The reply.
+
+    Raises:
+        ReplyError: It was cut off in its first sentence.
+
+    >>> whole_sentences(Reply("Ada left. She went to Le", finish_reason="length"))
+    'Ada left.'
+    """
+    if not reply.cut:
+        return reply.text
+    ends = [end for start, end in sentence_spans(reply.text) if _SENTENCE_END.search(reply.text, start, end)]
+    if not ends:
+        raise unreadable("it was cut off at the token limit before its first sentence ended", reply)
+    _log.warning("a reply was cut off at the token limit: %d of its %d characters are kept", ends[-1], len(reply.text))
+    return reply.text[: ends[-1]]
 
 
 def unreadable(why: str, reply: Reply, extraction: Extraction | None = None) -> ReplyError:

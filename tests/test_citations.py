@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from rag_transformers.citations import check_citations, cite, cited_sentences, closest_sentence, unmarked
+from rag_transformers.citations import (
+    check_citations,
+    cite,
+    cited_sentences,
+    closest_quote,
+    closest_sentence,
+    settled_citations,
+    unmarked,
+)
 
 
 @pytest.mark.parametrize(
@@ -115,3 +123,23 @@ def test_a_citation_tells_the_place_in_the_document() -> None:
 
 def test_marks_of_a_quoted_text_are_none_of_the_answer_s() -> None:
     assert unmarked("The mill[12] burned.[3]") == "The mill burned."
+
+
+class TestClosestQuote:
+    CHUNKS = tuple(Document(f"Nothing of it. Ship {n} left port {n}.", id=str(n)) for n in range(60))
+
+    def test_of_many_chunks_the_one_that_says_it_is_quoted(self) -> None:
+        chunk, start, end = closest_quote(self.CHUNKS, ["It was ship 41"])
+        assert (chunk.id, chunk.page_content[start:end]) == ("41", "Ship 41 left port 41.")
+
+    def test_other_texts_decide_where_none_of_the_first_has_anything_in_common(self) -> None:
+        chunk, start, end = closest_quote(self.CHUNKS, ["船离开了"], ["port 7"])
+        assert (chunk.id, chunk.page_content[start:end]) == ("7", "Ship 7 left port 7.")
+
+    def test_of_equal_sentences_the_first_is_quoted(self) -> None:
+        assert closest_quote(self.CHUNKS[:3], ["?"])[1:] == (0, 14)
+
+
+@pytest.mark.parametrize("text", ["A mill [1", "A mill [", "磨坊【1", "磨坊［１"])
+def test_an_open_bracket_is_not_shown_yet(text: str) -> None:
+    assert text[: settled_citations(text)].strip() in ("A mill", "磨坊")

@@ -83,7 +83,9 @@ class TestIndex:
         assert not out.exists()
         assert not model.prompts
         assert main(["index", str(EXAMPLES), "--out", str(out), "--model", "fake-chat"]) == 0
-        assert f"{len(model.prompts)} model calls" in told
+        asked = sum("[Results]:" in prompt or "[结果]:" in prompt for prompt in model.prompts)
+        assert 0 < asked < len(model.prompts)
+        assert f"{asked} model calls for extraction" in told
 
     def test_what_failed_is_told_and_the_exit_code_is_1(
         self, folder: Path, tmp_path: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
@@ -131,6 +133,107 @@ class TestQuery:
         answer = json.loads(capsys.readouterr().out)
         assert answer["found"] is False
         assert answer["citations"] == []
+
+
+class TestSummarize:
+    BOOK = "\n\n".join(f"In year {year} the mill of Orrin Vale at Leeds burned down again." for year in range(400))
+
+    @pytest.fixture
+    def books(self, tmp_path: Path) -> Path:
+        (tmp_path / "mill.txt").write_text(self.BOOK, encoding="utf-8")
+        (tmp_path / "石桥.txt").write_text("林晚在青石镇修了一座石桥。石桥连接集市。她养了猫。" * 9, encoding="utf-8")
+        return tmp_path
+
+    def test_one_file_gives_its_summary_and_nothing_else(self, books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["summarize", str(books / "mill.txt")]) == 0
+        told = capsys.readouterr()
+        assert 0 < len(told.out.strip()) <= 1000
+        assert all(sentence in self.BOOK for sentence in told.out.strip().split(". "))
+        assert told.err == ""
+
+    def test_several_files_give_one_each_under_its_name(self, books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["summarize", str(books)]) == 0
+        told = capsys.readouterr().out
+        (before, mill, bridge) = told.split("==> ")
+        assert before == ""
+        assert mill.startswith(f"{(books / 'mill.txt').as_posix()} <==\nIn year")
+        assert bridge.startswith(f"{(books / '石桥.txt').as_posix()} <==\n")
+        assert "石桥" in bridge.splitlines()[1]
+
+    def test_json_says_what_it_took(self, books: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["summarize", str(books / "石桥.txt"), "--json"]) == 0
+        text = capsys.readouterr().out
+        assert "石桥" in text  # as itself, not escaped
+        found = json.loads(text)
+        assert list(found) == ["file", "summary", "language", "chunks", "calls", "tokens", "seconds"]
+        assert (found["language"], found["chunks"], found["calls"], found["tokens"]) == ("zh", 1, 0, 0)
+        assert main(["summarize", str(books), "--json"]) == 0
+        assert [Path(one["file"]).name for one in json.loads(capsys.readouterr().out)] == ["mill.txt", "石桥.txt"]
+
+    def test_a_table_is_one_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "mills.csv").write_text("title,text\nLeeds,It burned.\nYork,It stands.\n", encoding="utf-8")
+        assert main(["summarize", str(tmp_path / "mills.csv"), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["chunks"] == 2
+        assert "It burned." in found["summary"] or "It stands." in found["summary"]
+
+    def test_with_a_model_all_of_a_book_is_read_within_the_limit(
+        self, books: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def reply(body: dict[str, object]) -> FakeReply:
+            year = prompt_of(body).partition("year ")[2][:3]
+            return FakeReply(f"The mill burned in year {year} and again.", hang=0.05)
+
+        model.reply = reply
+        arguments = ["--model", "fake-chat", "--json", "--concurrency", "3", "--language", "en"]
+        assert main(["summarize", str(books / "mill.txt"), *arguments]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["summary"].startswith("The mill burned in year")
+        assert found["calls"] == len(model.prompts) == found["chunks"] + 1
+        assert found["tokens"] > 20_000
+        assert all(f"In year {year} " in "".join(model.prompts) for year in range(400))
+        assert max(map(len, model.prompts)) < 4096 + 1500
+        assert 1 < model.peak <= 3
+
+    def test_a_book_that_fails_is_told_and_the_others_are_summed_up(
+        self, books: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def reply(body: dict[str, object]) -> str | FakeReply:
+            filtered = FakeReply(status=400, text="content filter", code="content_filter")
+            return filtered if "mill" in prompt_of(body) else "林晚修了石桥。"
+
+        model.reply = reply
+        assert main(["summarize", str(books), "--model", "fake-chat"]) == 1
+        told = capsys.readouterr()
+        assert told.out.endswith("石桥.txt <==\n林晚修了石桥。\n")
+        assert "mill.txt" in told.err
+        assert "content filter" in told.err
+        assert "Traceback" not in told.err
+
+    def test_a_model_that_does_not_shorten_is_told(
+        self, books: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        model.reply = prompt_of
+        assert main(["summarize", str(books / "mill.txt"), "--model", "fake-chat"]) == 1
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert "neither shorter nor fewer" in told.err
+        assert len(told.err.strip().splitlines()) == 1
+
+    @pytest.mark.parametrize(
+        "wrong", [["--language", "tlh"], ["--concurrency", "0"], ["--embedding-model", "m"], ["--model", ""]]
+    )
+    def test_wrong_options(self, books: Path, refused: Refused, wrong: list[str]) -> None:
+        refused("summarize", str(books / "mill.txt"), *wrong)
+
+    def test_files_that_cannot_be_read(self, books: Path, refused: Refused) -> None:
+        assert "nowhere" in refused("summarize", str(books / "nowhere.txt"))
+        (books / "empty.txt").write_text(" \n", encoding="utf-8")
+        assert "empty.txt" in refused("summarize", str(books / "empty.txt"))
+        assert "--model" not in refused("summarize", str(books / "mill.exe"))
+
+    def test_no_key(self, books: Path, refused: Refused) -> None:
+        assert "OPENAI_API_KEY" in refused("summarize", str(books / "mill.txt"), "--model", "m")
 
 
 def test_stats_says_what_the_index_holds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
