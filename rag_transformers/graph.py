@@ -105,6 +105,11 @@ class Vertex:
         return _descriptions(self.props)
 
     @property
+    def summary(self) -> str:
+        """The one description that many were made into, else all of them, one a line."""
+        return str(self.props.get("summary") or "\n".join(self.descriptions))
+
+    @property
     def chunks(self) -> tuple[str, ...]:
         """The ids of the chunks that it comes from."""
         return tuple(self.props.get("chunks", ()))
@@ -152,6 +157,11 @@ class Edge:
     def descriptions(self) -> tuple[str, ...]:
         """What was said of it, each once, in the order in which it was read."""
         return _descriptions(self.props)
+
+    @property
+    def summary(self) -> str:
+        """The one description that many were made into, else all of them, one a line."""
+        return str(self.props.get("summary") or "\n".join(self.descriptions))
 
     @property
     def chunks(self) -> tuple[str, ...]:

@@ -8,21 +8,18 @@ no_data_answer        the index holds nothing on the question
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from langchain_core.documents import Document
 
-from rag_transformers.citations import Citation, check_citations, cite, cited_sentences, closest_sentence, unmarked
+from rag_transformers.citations import Citation, check_citations, cite, cited_sentences, closest_quote, unmarked
 from rag_transformers.concurrency import Usage
-from rag_transformers.errors import UsageError, check_count
+from rag_transformers.contexts import ChunkLookup, Context, answer_context
+from rag_transformers.errors import UsageError
 from rag_transformers.evidence import UNRELATED_COSINE, Evidence, Finding, best_findings, holds
-from rag_transformers.retrieval import title_of
-from rag_transformers.text import language_of, sentence_spans
-
-if TYPE_CHECKING:
-    from rag_transformers.tokens import TokenCounter
+from rag_transformers.text import language_of
 
 __all__ = [
     "Answer",
@@ -33,6 +30,7 @@ __all__ = [
     "check_citations",
     "check_question",
     "no_data_answer",
+    "no_data_text",
     "offline_answer",
     "read_answer",
 ]
@@ -41,6 +39,8 @@ _NO_DATA = {
     "en": "The index holds nothing on this question.",
     "zh": "索引中没有与这个问题有关的内容。",
 }
+_MOST_BEHIND = 2000
+"""Of what was made of more chunks than this, the first ones are looked at for a quote."""
 _TOLD = ("source", "chunk", "start", "end", "score")  # of a chunk's metadata: the rest may be no JSON
 
 
@@ -91,13 +91,6 @@ class Answer:
         }
 
 
-class Context(NamedTuple):
-    """Numbered passages for a prompt, and the chunks that they are, the last one perhaps cut."""
-
-    text: str
-    passages: tuple[Document, ...]
-
-
 def check_question(question: object) -> str:
     """A question without white space around it.
 
@@ -120,8 +113,13 @@ def no_data_answer(question: str, mode: str = "local", usage: Usage | None = Non
     >>> print(no_data_answer("谁建了这座桥？"))
     索引中没有与这个问题有关的内容。
     """
-    language = language_of(question)
-    return Answer(_NO_DATA[language], usage=usage or Usage(), mode=mode, language=language)
+    text, language = no_data_text(question), language_of(question)
+    return Answer(text, usage=usage or Usage(), mode=mode, language=language)
+
+
+def no_data_text(question: str) -> str:
+    """What is said where there is nothing on the question, in the question's language."""
+    return _NO_DATA[language_of(question)]
 
 
 def offline_answer(
@@ -149,52 +147,24 @@ def offline_answer(
     return Answer(text, citations, context, mode=mode, language=language, found=True)
 
 
-def answer_context(chunks: Iterable[Document], budget: int, counter: "TokenCounter") -> Context:
-    """Number the passages that fit into a token budget: whole ones, the last one cut at the end of a sentence.
-
-    Where not even a sentence of the first fits, there is a warning, and no passage.
-
-    Args:
-        chunks: Best first.
-        budget: Tokens of the whole context, numbers and titles counted, at least 1.
-        counter: Counts tokens.
-
-    Raises:
-        UsageError: ``budget`` is no whole number of at least 1.
-
-    >>> chunks = [Document("Ada left. Bob stayed."), Document("Cy slept. Di read.")]
-    >>> print(answer_context(chunks, 8, lambda text: len(text.split())).text)
-    [1] Ada left. Bob stayed.
-    <BLANKLINE>
-    [2] Cy slept.
-    """
-    check_count("budget", budget)
-    text = ""
-    passages: list[Document] = []
-    for chunk in chunks:
-        front = f"{text}\n\n{_numbered(len(passages) + 1, chunk)}" if text else _numbered(1, chunk)
-        passage = _fitting(front, chunk, budget, counter)
-        if passage is not None:
-            passages.append(passage)
-            text = front + _shown(passage.page_content)
-        elif not passages:
-            warnings.warn(f"a budget of {budget} tokens has no room for any passage", stacklevel=2)
-        if passage is not chunk:
-            break
-    return Context(text, tuple(passages))
-
-
 def answer_prompt_inputs(question: str, context: Context) -> dict[str, str]:
     """The variables of the prompt ``answer_local``."""
     return {"context": context.text, "question": question}
 
 
 def read_answer(
-    question: str, reply: str, context: Context, *, usage: Usage | None = None, mode: str = "local"
+    question: str,
+    reply: str,
+    context: Context,
+    *,
+    usage: Usage | None = None,
+    mode: str = "local",
+    lookup: ChunkLookup | None = None,
 ) -> Answer:
     """The answer that a model's reply gives: citations that point nowhere removed, after a warning.
 
-    A citation quotes the sentence of its passage that has most in common with what it is cited for.
+    A citation quotes the sentence of its passage that has most in common with what it is cited for; where the passage
+    was made of chunks, the sentence of these. If none of them can be found, it quotes the passage.
 
     Args:
         question: The question.
@@ -202,6 +172,7 @@ def read_answer(
         context: The passages that the model was given.
         usage: What the call cost.
         mode: What the answer says of how it was made.
+        lookup: Finds the chunks that passages were made of.
 
     >>> context = answer_context([Document("Ada left. Bob stayed.", metadata={"source": "a"})], 50, len)
     >>> read_answer("Who stayed?", "It was Bob who stayed [1].", context).citations[0].quote
@@ -212,10 +183,12 @@ def read_answer(
         numbers = "".join(f"[{number}]" for number in checked.removed)
         warnings.warn(f"the reply cited passages that it was not given, removed: {numbers}", stacklevel=2)
     cited = cited_sentences(checked.text)
+    chunks = _cited_chunks(context, sorted(checked.used), lookup)
     citations = []
-    for number in sorted(checked.used):
+    for number, found in chunks.items():
         passage = context.passages[number - 1]
-        citations.append(cite(number, passage, *closest_sentence(passage, cited.get(number, [checked.text]))))
+        otherwise = () if found == [passage] else (passage.page_content,)
+        citations.append(cite(number, *closest_quote(found, cited.get(number, [checked.text]), otherwise)))
     return Answer(
         text=checked.text,
         citations=tuple(citations),
@@ -227,35 +200,17 @@ def read_answer(
     )
 
 
-def _numbered(number: int, chunk: Document) -> str:
-    """What stands before a passage: its number, and its title where it does not begin with it."""
-    title = title_of(chunk)
-    return f"[{number}] {title}\n" if title and not chunk.page_content.lstrip().startswith(title) else f"[{number}] "
-
-
-def _shown(text: str) -> str:
-    """A passage's text for a prompt; what looks like a citation in it, as in an encyclopedia, is none."""
-    return unmarked(text, r"(\1)").strip()
-
-
-def _fitting(front: str, chunk: Document, budget: int, counter: "TokenCounter") -> Document | None:
-    """As much of a chunk as fits into the budget behind what is there: all, or up to a sentence's end, or nothing."""
-    text = chunk.page_content
-    if counter(front + _shown(text)) <= budget:
-        return chunk
-    ends = [end for _, end in sentence_spans(text)]
-    low, high = 0, len(ends)  # the first `low` sentences fit, more than `high` do not
-    while low < high:
-        middle = (low + high + 1) // 2
-        if counter(front + _shown(text[: ends[middle - 1]])) <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    if not low:
-        return None
-    end = ends[low - 1]
-    metadata = {**chunk.metadata, "end": chunk.metadata.get("start", 0) + end}
-    return Document(id=chunk.id, page_content=text[:end], metadata=metadata)
+def _cited_chunks(
+    context: Context, numbers: Sequence[int], lookup: ChunkLookup | None
+) -> dict[int, Sequence[Document]]:
+    """What may be quoted for each number: the chunks behind the passage, or the passage itself."""
+    behind = {number: context.behind[number - 1][:_MOST_BEHIND] if context.behind else () for number in numbers}
+    wanted = list(dict.fromkeys(id for ids in behind.values() for id in ids))
+    found = lookup(wanted) if lookup and wanted else {}
+    return {
+        number: [found[id] for id in ids if id in found] or [context.passages[number - 1]]
+        for number, ids in behind.items()
+    }
 
 
 def _neighbours_joined(findings: Sequence[Finding]) -> list[tuple[Document, int, int]]:

@@ -183,6 +183,22 @@ class TestReadAnswer:
         answer = read_answer("Who?", "The passages do not say.", self.CONTEXT)
         assert (answer.text, answer.citations, answer.found) == ("The passages do not say.", (), False)
 
+    def test_a_passage_made_of_chunks_is_cited_by_the_sentence_of_a_chunk(self) -> None:
+        made = Context("[1] A mill by the sea", (Document("A mill by the sea"),), (("a.txt-4", "lost"),))
+        chunk = passage(TIDE, 4, start=10)
+        answer = read_answer("Who?", "Jory Penn [1].", made, lookup=lambda ids: {str(chunk.id): chunk})
+        assert (answer.citations[0].source, answer.citations[0].quote) == ("a.txt", "Its last miller was Jory Penn.")
+        assert answer.context == made.passages
+
+    def test_it_is_cited_itself_where_no_chunk_of_it_is_found(self) -> None:
+        made = Context("[1] A mill by the sea.", (Document("A mill by the sea."),), (("lost",),))
+        first, second = (
+            read_answer("?", "A mill [1].", made),
+            read_answer("?", "A mill [1].", made, lookup=lambda ids: {}),
+        )
+        assert first.citations == second.citations
+        assert first.citations[0].quote == "A mill by the sea."
+
     def test_a_long_reply_without_any_mark_of_a_sentence(self) -> None:
         answer = read_answer("Who?", "x" * 598 + "[1]" + "x" * 700, self.CONTEXT)
         assert [each.number for each in answer.citations] == [1]

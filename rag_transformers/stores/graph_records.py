@@ -120,6 +120,10 @@ class _Record:
                     self.props, changed = {**(self.props or {}), name: copy.deepcopy(value)}, True
         return changed
 
+    def said_in(self) -> Sequence[str]:
+        """The ids of the chunks that it comes from."""
+        return _listed(self.chunks)
+
     def witness(self, chunks: Sequence[str]) -> bool:
         """Add the chunks that are new, and say whether any was."""
         changed = False

@@ -1,7 +1,7 @@
 """The directed multigraph in memory: what all extractions say, folded."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rag_transformers.errors import UsageError
@@ -118,6 +118,22 @@ class MemoryGraph:
                 graph.fold_edge(source, relation, target, Facts(_said(summary), (chunk,), weight))
             return graph.skipped - before
 
+    def summarise(self, summaries: Mapping[str | tuple[str, str, str], str]) -> None:
+        """Set what many descriptions were made into, as the prop ``summary``, in place of all that was set before.
+
+        Args:
+            summaries: The text by the key of a vertex, or by that of an edge: (source, relation, target). What the
+                graph does not hold is passed over.
+
+        >>> graph = MemoryGraph()
+        >>> graph.upsert_vertex(Vertex("Ada Moss", descriptions=["A founder.", "A banker."]))
+        >>> graph.summarise({"ada moss": "A founder and banker."})
+        >>> graph.get_vertex("Ada Moss").summary
+        'A founder and banker.'
+        """
+        with self._lock:
+            self._graph.set_prop("summary", summaries)
+
     def merge(self, other: Graph) -> None:
         """Fold in another graph, as if its upserts came after those of this one."""
         if not isinstance(other, MemoryGraph):
@@ -151,6 +167,38 @@ class MemoryGraph:
         with self._lock:
             frozen = [record.freeze() for record in self._graph.edges_of(self._graph.key(name), direction, limit)]
         return (Edge(*row.names, **row.thaw()) for row in frozen)
+
+    def strongest_edges(
+        self, name: str, limit: int, others: Iterable[str] = (), chunks: Iterable[str] = ()
+    ) -> list[Edge]:
+        """The edges of one vertex that matter most, both directions; only those that are returned are copied.
+
+        First come those that join it to one of some others, then those that some chunks speak of, then the strongest;
+        of equal ones those inserted first.
+
+        Args:
+            name: The vertex, in any spelling; none for an unknown one.
+            limit: How many at most, at least 0.
+            others: Names of other vertices, in any spelling.
+            chunks: Ids of chunks.
+
+        Raises:
+            UsageError: ``limit`` is negative.
+        """
+        _check_bound("limit", limit)
+        with self._lock:
+            near, told = {self._graph.key(other) for other in others}, set(chunks)
+            frozen = [edge.freeze() for edge in self._graph.strongest(self._graph.key(name), limit, near, told)]
+        return [Edge(*row.names, **row.thaw()) for row in frozen]
+
+    def names_by_chunk(self) -> dict[str, list[str]]:
+        """For the id of each chunk the names of the vertices that come from it, both in the order of insertion."""
+        found: dict[str, list[str]] = {}
+        with self._lock:
+            for record in self._graph.vertices.values():
+                for chunk in record.said_in():
+                    found.setdefault(chunk, []).append(record.name)
+        return found
 
     def search(
         self,

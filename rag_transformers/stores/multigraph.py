@@ -1,7 +1,9 @@
 """A directed multigraph of records: keys, merging and order. What :class:`MemoryGraph` stands on."""
 
+import heapq
+import itertools
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from operator import attrgetter
 
 from rag_transformers.errors import UsageError
@@ -61,6 +63,16 @@ class Multigraph:
         relation_key, relation = self._relations.get(relation) or self._related(relation)
         return self._link(tail, head, relation_key, relation, facts)
 
+    def set_prop(self, prop: str, values: Mapping[str | tuple[str, str, str], object]) -> None:
+        """Give each vertex and edge the value under its key, and take the prop from those that have none."""
+        records: Iterable[VertexRecord | EdgeRecord] = itertools.chain(self.vertices.values(), self.edges.values())
+        for record in records:
+            value, props = values.get(record.key), record.props or {}
+            if props.get(prop) != value:
+                others = {name: kept for name, kept in props.items() if name != prop}
+                record.props = ({**others, prop: value} if value is not None else others) or None
+                self.version += 1
+
     def take_vertex(self, theirs: VertexRecord) -> None:
         """Copy in a vertex of another graph, or merge it."""
         record = self.vertices.get(theirs.key) or self._insert(theirs.key, theirs.spelled()[0][0])
@@ -79,6 +91,18 @@ class Multigraph:
         if direction is Direction.BOTH:
             return sorted((*vertex.leaving[:limit], *vertex.reaching[:limit]), key=_order)[:limit]
         return (vertex.leaving if direction is Direction.OUT else vertex.reaching)[:limit]
+
+    def strongest(self, key: str, limit: int, near: Collection[str], chunks: set[str]) -> list[EdgeRecord]:
+        """The edges of one vertex that matter most; see :meth:`MemoryGraph.strongest_edges`."""
+        vertex = self.vertices.get(key)
+        if vertex is None:
+            return []
+
+        def rank(edge: EdgeRecord) -> tuple[bool, bool, float, int]:
+            end = edge.target if edge.source is vertex else edge.source
+            return end.key not in near, chunks.isdisjoint(edge.said_in()), -edge.strength(), edge.order
+
+        return heapq.nsmallest(limit, itertools.chain(vertex.leaving, vertex.reaching), key=rank)
 
     def reach(
         self,
