@@ -1,6 +1,7 @@
 """Question -> ranked chunks: words and meaning, each scaled to the same range and added.
 
-The steps are functions of their own, so that a walk over the graph can start from what :func:`fused` gives:
+The steps are functions of their own, and the walk over the graph (:mod:`rag_transformers.walk`) starts from what
+:func:`fused` gives:
 
     Lexical.scores   BM25 of every chunk
     dense_scores     cosine of every chunk's nearest sentence, from the nearest sentences of the whole index
@@ -34,6 +35,7 @@ __all__ = [
     "dense_scores",
     "fused",
     "lexical_text",
+    "ordered",
     "rank",
     "scaled",
     "sentence_texts",
@@ -60,7 +62,7 @@ class Scored(NamedTuple):
 
     Args:
         id: The chunk's id.
-        score: Both parts scaled and added, from 0 to 1; the best chunk has 1.
+        score: From 0 to 1; the best chunk has 1.
         lexical: Its BM25.
         dense: The cosine of its nearest sentence; for a chunk that has none among those given, of the furthest given.
     """
@@ -169,15 +171,21 @@ def rank(question: str, lexical: Lexical, nearest: Iterable[tuple[str, float]], 
     >>> [scored.id for scored in rank("What happened to the bridge?", lexical, [("a", 0.2), ("b", 0.5)])]
     ['b', 'a']
     """
-    import numpy as np
-
     if k is not None:
         check_count("k", k)
     words = lexical.scores(question)
     dense, floor = dense_scores(lexical.ids, nearest)
-    scores = fused(words, dense, floor)
+    return ordered(lexical.ids, fused(words, dense, floor), words, dense, k)
+
+
+def ordered(
+    ids: Sequence[str], scores: "Floats", lexical: "Floats", dense: "Floats", k: int | None = None
+) -> list[Scored]:
+    """The passages in order of their scores, best first; of equal ones the earlier first."""
+    import numpy as np
+
     best = np.argsort(-scores, kind="stable")[:k]
-    return [Scored(lexical.ids[i], float(scores[i]), float(words[i]), float(dense[i])) for i in best]
+    return [Scored(ids[i], float(scores[i]), float(lexical[i]), float(dense[i])) for i in best]
 
 
 def _title_and_body(chunk: Document) -> tuple[str, int]:

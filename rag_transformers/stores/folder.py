@@ -160,6 +160,15 @@ class IndexFolder:
         if self.known.size and size != self.known.size:
             raise IndexMismatchError(self._other(f"{self.known.size} numbers each", f"{size}"))
 
+    def generation(self) -> int:
+        """How many times the index was changed, by other processes too.
+
+        Raises:
+            NoIndexError: There is no index.
+        """
+        found = Manifest.read(self.path)
+        return self.known.generation if found is None else found.generation
+
     def lacks_vectors(self) -> bool:
         """Whether the search structure holds fewer texts than it did, so that it has to be made anew."""
         return self.sentences.count() < self.known.units
