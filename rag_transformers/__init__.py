@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rag_transformers.chunking import Chunker
+    from rag_transformers.communities import Community, CommunityDetector
     from rag_transformers.embeddings import default_embeddings
     from rag_transformers.extraction import GraphExtractor, LLMExtractor
     from rag_transformers.graph import Direction, Edge, Extraction, Vertex
+    from rag_transformers.graph_retriever import GraphRetriever
     from rag_transformers.graphrag_extraction import GraphRAGExtractor
+    from rag_transformers.graphrag_query import GraphRAGQueryEngine
+    from rag_transformers.graphrag_store import GraphRAGStore
     from rag_transformers.index import GraphIndex, IndexReport
     from rag_transformers.phrases import PhraseExtractor
     from rag_transformers.querying import Answer
+    from rag_transformers.reports import Report, ReportWriter
     from rag_transformers.stores import ChunkHistory, MemoryGraph
     from rag_transformers.summarising import ExtractiveSummarizeExtractor, SummarizationResult, SummarizeExtractor
     from rag_transformers.text_summaries import ExtractiveSummary, Summary
@@ -28,6 +33,8 @@ __all__ = [
     "Answer",
     "ChunkHistory",
     "Chunker",
+    "Community",
+    "CommunityDetector",
     "Direction",
     "Edge",
     "Extraction",
@@ -36,10 +43,15 @@ __all__ = [
     "GraphExtractor",
     "GraphIndex",
     "GraphRAGExtractor",
+    "GraphRAGQueryEngine",
+    "GraphRAGStore",
+    "GraphRetriever",
     "IndexReport",
     "LLMExtractor",
     "MemoryGraph",
     "PhraseExtractor",
+    "Report",
+    "ReportWriter",
     "SummarizationResult",
     "SummarizeExtractor",
     "Summary",
@@ -51,6 +63,8 @@ _HOMES = {
     "Answer": "querying",
     "ChunkHistory": "stores",
     "Chunker": "chunking",
+    "Community": "communities",
+    "CommunityDetector": "communities",
     "Direction": "graph",
     "Edge": "graph",
     "Extraction": "graph",
@@ -59,10 +73,15 @@ _HOMES = {
     "GraphExtractor": "extraction",
     "GraphIndex": "index",
     "GraphRAGExtractor": "graphrag_extraction",
+    "GraphRAGQueryEngine": "graphrag_query",
+    "GraphRAGStore": "graphrag_store",
+    "GraphRetriever": "graph_retriever",
     "IndexReport": "index",
     "LLMExtractor": "extraction",
     "MemoryGraph": "stores",
     "PhraseExtractor": "phrases",
+    "Report": "reports",
+    "ReportWriter": "reports",
     "SummarizationResult": "summarising",
     "SummarizeExtractor": "summarising",
     "Summary": "text_summaries",

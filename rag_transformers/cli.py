@@ -61,9 +61,7 @@ def _index(given: argparse.Namespace) -> int:
         with _progress_bar(bool(given.model)) as show:
             report = index.add(documents, on_progress=show)
     _print_report(report, given.out)
-    for failure in report.failed:
-        print(f"failed: {failure}", file=sys.stderr)
-    return 1 if report.failed else 0
+    return _tell_failures(report)
 
 
 def _query(given: argparse.Namespace) -> int:
@@ -101,12 +99,49 @@ def _stats(given: argparse.Namespace) -> int:
     return 0
 
 
+def _delete(given: argparse.Namespace) -> int:
+    with _open(given) as index:
+        unknown = [source for source in map(_read_argument, given.sources) if not index.delete(source)]
+    for source in unknown:
+        print(f"not in the index: {source}", file=sys.stderr)
+    removed = len(given.sources) - len(unknown)
+    print(f"{removed} {'document' if removed == 1 else 'documents'} removed")
+    return 2 if not removed else 1 if unknown else 0
+
+
+def _rebuild(given: argparse.Namespace) -> int:
+    with _open(given) as index, _progress_bar(bool(given.model)) as show:
+        report = index.rebuild(on_progress=show)
+        communities = len(index.communities)
+    print(f"{communities} communities, {report.reported} reports written")
+    return _tell_failures(report)
+
+
+def _export(given: argparse.Namespace) -> int:
+    from rag_transformers.exports import export_graph
+
+    with _open(given) as index:
+        communities = [community.to_dict() for community in index.communities]
+        reports = [report.to_dict() for report in index.reports]
+        target = sys.stdout if given.output is None else given.output
+        done = export_graph(index.graph, given.format, target, communities=communities, reports=reports)
+    if done.files:
+        print(f"{done.vertices} vertices, {done.edges} edges: {', '.join(map(str, done.files))}")
+    return 0
+
+
+def _tell_failures(report: "IndexReport") -> int:
+    for failure in report.failed:
+        print(f"failed: {failure}", file=sys.stderr)
+    return 1 if report.failed else 0
+
+
 def _dry_run(index: "GraphIndex", documents: Sequence[Any]) -> int:
     plan = index.plan(documents)
     print(f"{plan.documents} documents, {plan.unchanged} of them unchanged; {plan.chunks} chunks to extract")
     print(f"{plan.calls} model calls for extraction, with about {plan.prompt_tokens:,} prompt tokens; nothing was done")
     if plan.calls:
-        print("on top comes a call for each vertex or edge that is described often, which only the replies can tell")
+        print("on top come the calls for descriptions and reports, which depend on what the replies hold")
     return 0
 
 
@@ -116,6 +151,7 @@ def _print_report(report: "IndexReport", out: str) -> None:
     print(f"chunks     {report.chunks} ({report.extracted} extracted now, {failed} failed)")
     print(f"vertices   {report.vertices}")
     print(f"edges      {report.edges}")
+    print(f"written    {report.described} descriptions, {report.reported} reports")
     if report.usage.calls:
         usage = report.usage
         print(f"model      {usage.calls} calls, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens")
@@ -139,6 +175,7 @@ def _open(given: argparse.Namespace) -> "GraphIndex":
     if "concurrency" in given:
         options["concurrency"] = given.concurrency
         options["chunker"] = Chunker(given.chunk_size, given.chunk_overlap)
+        options["reports"] = not given.no_reports
     return GraphIndex.open(given.out, **options)
 
 
@@ -162,13 +199,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     index.add_argument("--title-column", metavar="NAME", help="the column or field of the title")
     index.add_argument("--encoding", metavar="NAME", help="the encoding of the files (default: UTF-8, else detected)")
+    index.add_argument("--no-reports", action="store_true", help="write the reports on communities without the model")
     index.add_argument("--dry-run", action="store_true", help="say how many chunks, calls and tokens it would take")
     index.set_defaults(run=_index)
 
     query = commands.add_parser("query", help="answer a question from an index, with sources")
     query.add_argument("out", metavar="DIR", help="the folder of the index")
     query.add_argument("question", metavar="QUESTION")
-    query.add_argument("--mode", choices=("auto", "local"), default="auto", help="how to answer (default auto)")
+    query.add_argument("--mode", choices=("auto", "local", "global"), default="auto", help="how (default auto)")
     query.add_argument("--k", type=int, default=10, metavar="N", help="chunks to answer from (default 10)")
     query.add_argument("--json", action="store_true", help="print the same as data")
     query.set_defaults(run=_query)
@@ -188,6 +226,23 @@ def _parser() -> argparse.ArgumentParser:
         "--text-column", metavar="NAME", help="the column or field of the text in .csv, .json and .jsonl"
     )
     summarize.set_defaults(run=_summarize)
+
+    delete = commands.add_parser("delete", help="remove documents from an index, with all that was made of them")
+    delete.add_argument("out", metavar="DIR", help="the folder of the index")
+    delete.add_argument("sources", nargs="+", metavar="SOURCE", help="as the sources of an answer name them")
+    delete.set_defaults(run=_delete)
+
+    rebuild = commands.add_parser("rebuild", help="find the communities anew and write the reports that changed")
+    rebuild.add_argument("out", metavar="DIR", help="the folder of the index")
+    rebuild.set_defaults(run=_rebuild)
+
+    export = commands.add_parser("export", help="write the graph for other tools")
+    export.add_argument("out", metavar="DIR", help="the folder of the index")
+    export.add_argument("--format", required=True, choices=("graphml", "json", "csv", "cypher", "csv-neo4j"))
+    export.add_argument(
+        "-o", "--output", metavar="FILE", help="a file, a folder for csv (default: standard output; of csv the edges)"
+    )
+    export.set_defaults(run=_export)
 
     stats = commands.add_parser("stats", help="say what an index holds")
     stats.add_argument("out", metavar="DIR", help="the folder of the index")

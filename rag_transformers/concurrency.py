@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import os
+import queue
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 
 from rag_transformers.errors import UsageError, check_count
 
-__all__ = ["Run", "Usage", "arun", "current_run", "run"]
+__all__ = ["Run", "Usage", "arun", "arun_stream", "current_run", "drained", "run", "run_stream"]
 
 T = TypeVar("T")
 
@@ -240,3 +241,89 @@ async def arun(work: Coroutine[Any, Any, T]) -> T:
     if asyncio.get_running_loop() is loop:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+def run_stream(items: AsyncIterator[T]) -> Iterator[T]:
+    """Carry out an asynchronous generator on the library's own loop, and give each item as it comes, in any thread.
+
+    Where the caller stops before the end, so does the generator.
+
+    Args:
+        items: The generator.
+
+    Raises:
+        UsageError: It is called on that loop itself, where it would wait for ever.
+
+    >>> async def counted() -> AsyncIterator[int]:
+    ...     yield 1
+    ...     yield 2
+    >>> list(run_stream(counted()))
+    [1, 2]
+    """
+    if asyncio._get_running_loop() is _loop.get():
+        raise UsageError("a synchronous stream was read within an asynchronous method of this library; use its a… form")
+    arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    future = _filling(items, arrived.put)
+    try:
+        while (item := arrived.get()) is not _END:
+            yield item
+        future.result()
+    finally:
+        future.cancel()
+
+
+async def arun_stream(items: AsyncIterator[T]) -> AsyncIterator[T]:
+    """Carry out an asynchronous generator on the library's own loop, and give each item on the caller's."""
+    mine = asyncio.get_running_loop()
+    if mine is _loop.get():
+        async for item in items:
+            yield item
+        return
+    arrived: asyncio.Queue[Any] = asyncio.Queue()
+    future = _filling(items, lambda item: mine.call_soon_threadsafe(arrived.put_nowait, item))
+    try:
+        while (item := await arrived.get()) is not _END:
+            yield item
+        await asyncio.wrap_future(future)
+    finally:
+        future.cancel()
+
+
+def _filling(items: AsyncIterator[T], put: Callable[[Any], Any]) -> Future[None]:
+    """Read an asynchronous generator on the library's loop, in one task; ``_END`` comes last, whatever happens."""
+
+    async def fill() -> None:
+        async for item in items:
+            put(item)
+
+    def ended(_: Future[None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the caller's loop is closed, and waits for nothing any more
+            put(_END)
+
+    future = asyncio.run_coroutine_threadsafe(fill(), _loop.get())
+    future.add_done_callback(ended)
+    return future
+
+
+async def drained(results: AsyncIterator[T]) -> AsyncIterator[list[T]]:
+    """Results in batches of all that have come, so that one transaction stores what came while the last one ran."""
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def fill() -> None:
+        async for result in results:
+            queue.put_nowait(result)
+
+    filling = asyncio.ensure_future(fill())
+    filling.add_done_callback(lambda _: queue.put_nowait(_END))
+    ended = False
+    while not ended:
+        batch = [await queue.get()]
+        while not queue.empty():
+            batch.append(queue.get_nowait())
+        ended = _END in batch
+        if batch := [result for result in batch if result is not _END]:
+            yield batch
+    await filling  # raises what stopped it
+
+
+_END: Any = object()

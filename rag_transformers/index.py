@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -17,28 +17,26 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 
+from rag_transformers.asker import Asker
 from rag_transformers.chunking import Chunker, source_of
-from rag_transformers.concurrency import Run, arun, run
+from rag_transformers.communities import Community, CommunityDetector
+from rag_transformers.concurrency import Run, arun, arun_stream, run, run_stream
+from rag_transformers.deriving import Described, Making, describe, descriptions_of, to_describe
 from rag_transformers.documents import load_documents
 from rag_transformers.errors import UsageError, check_count
-from rag_transformers.evidence import holds
 from rag_transformers.graph import Extraction
 from rag_transformers.ingestion import Failure, IndexPlan, IndexReport, Ingestion, Progress, forget
 from rag_transformers.llm_extractor import LLMExtractor
-from rag_transformers.models import acall, resolve_llm
-from rag_transformers.prompts import languages, load_prompt
-from rag_transformers.querying import (
-    Answer,
-    answer_context,
-    answer_prompt_inputs,
-    check_question,
-    offline_answer,
-    read_answer,
-)
-from rag_transformers.searching import Found, Searcher, plain_chunk
+from rag_transformers.models import resolve_llm
+from rag_transformers.prompts import languages
+from rag_transformers.querying import Answer
+from rag_transformers.report_form import Report
+from rag_transformers.report_selection import full_text
+from rag_transformers.reporting import Reported, communities_of, find_communities, reports_of, write_reports
+from rag_transformers.reports import ReportWriter
+from rag_transformers.searching import Searcher, plain_chunk
 from rag_transformers.stores import MemoryGraph
 from rag_transformers.stores.folder import IndexFolder
-from rag_transformers.text import language_of
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -67,6 +65,7 @@ class GraphIndex:
         language: str,
         concurrency: int,
         max_context_tokens: int,
+        reports: bool,
     ) -> None:
         self._folder = folder
         self._llm = llm
@@ -74,12 +73,22 @@ class GraphIndex:
         self._chunker = chunker
         self._language = language
         self._concurrency = concurrency
-        self._max_context_tokens = max_context_tokens
         self._writing = asyncio.Lock()  # of the library's own loop, on which all writing is done
         self._folding = threading.Lock()
         self._graph = MemoryGraph()
         self._folded: list[tuple[str, str]] = []
+        self._described = -1  # the generation whose descriptions the graph has
         self._searcher = Searcher(folder)
+        self._reports = reports
+        self._asker = Asker(
+            folder,
+            self._searcher,
+            lambda: self.graph,
+            llm=llm,
+            counter=chunker.counter,
+            language=language,
+            max_context_tokens=max_context_tokens,
+        )
 
     @classmethod
     def open(
@@ -94,6 +103,7 @@ class GraphIndex:
         concurrency: int = 16,
         embedding_batch_size: int = 128,
         max_context_tokens: int = 6000,
+        reports: bool = True,
         client: Any = None,
         llm_client: Runnable[Any, Any] | None = None,
         llm_invoker: Runnable[Any, Any] | None = None,
@@ -111,6 +121,7 @@ class GraphIndex:
             concurrency: Model calls in flight, over all stages, at least 1.
             embedding_batch_size: Texts in one request to the embeddings, at least 1.
             max_context_tokens: Tokens of passages that a model gets with a question, at least 1.
+            reports: Whether the model writes the reports on communities; without, they are written offline.
             client: Your own Chroma client, where one is open on the folder already.
             llm_client: Another name for ``llm``.
             llm_invoker: Another name for ``llm``.
@@ -151,6 +162,7 @@ class GraphIndex:
             language=language,
             concurrency=concurrency,
             max_context_tokens=max_context_tokens,
+            reports=reports,
         )
 
     # Adding
@@ -231,18 +243,19 @@ class GraphIndex:
             UsageError: An empty question.
             NoIndexError: There is no index yet.
         """
-        return run(self._retrieve(question, k))
+        return run(self._asker.passages(question, k))
 
     async def aretrieve(self, question: str, k: int = 10) -> list[Document]:
         """The chunks that suit a question best; see :meth:`retrieve`."""
-        return await arun(self._retrieve(question, k))
+        return await arun(self._asker.passages(question, k))
 
     def query(self, question: str, mode: str = "auto", k: int = 10) -> Answer:
         """Answer a question from what the index holds, with citations.
 
         Args:
             question: Not empty.
-            mode: ``auto`` or ``local``, from the best chunks.
+            mode: ``local``, from the best chunks and what of the graph goes with them; ``global``, from the reports of
+                communities; ``auto`` decides by the question, and the answer says how.
             k: Chunks to answer from, at least 1.
 
         Raises:
@@ -255,6 +268,14 @@ class GraphIndex:
     async def aquery(self, question: str, mode: str = "auto", k: int = 10) -> Answer:
         """Answer a question from what the index holds; see :meth:`query`."""
         return await arun(self._query(question, mode, k))
+
+    def stream(self, question: str, mode: str = "auto", k: int = 10) -> Iterator[str | Answer]:
+        """The text of an answer piece by piece as it is written, and the answer as the last item; see :meth:`query`."""
+        return run_stream(self._streamed(question, mode, k))
+
+    def astream(self, question: str, mode: str = "auto", k: int = 10) -> AsyncIterator[str | Answer]:
+        """The text of an answer piece by piece; see :meth:`stream`."""
+        return arun_stream(self._streamed(question, mode, k))
 
     @property
     def graph(self) -> MemoryGraph:
@@ -273,6 +294,9 @@ class GraphIndex:
             for id, key in new:
                 self._graph.add(found[key], id)
             self._folded = order
+            if new or self._described != self._folder.known.generation:
+                self._graph.summarise(descriptions_of(database))
+                self._described = self._folder.known.generation
             return self._graph
 
     def stats(self) -> dict[str, Any]:
@@ -287,6 +311,8 @@ class GraphIndex:
             **counts,
             "vertices": graph.vertex_count,
             "edges": graph.edge_count,
+            "communities": len(self.communities),
+            "reports": len(self.reports),
             "embeddings": known.embeddings,
             "language": known.language,
             "generation": known.generation,
@@ -296,6 +322,43 @@ class GraphIndex:
     async def astats(self) -> dict[str, Any]:
         """What the index holds; see :meth:`stats`."""
         return await asyncio.to_thread(self.stats)
+
+    @property
+    def communities(self) -> tuple[Community, ...]:
+        """The communities of the graph, those of the coarsest level first.
+
+        Raises:
+            NoIndexError: There is no index yet.
+        """
+        return communities_of(self._folder.database)
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """The reports on the communities, in the order of those.
+
+        Raises:
+            NoIndexError: There is no index yet.
+        """
+        written = reports_of(self._folder.database)
+        return tuple(written[community.id] for community in self.communities if community.id in written)
+
+    def rebuild(self, *, on_progress: Callable[[Progress], None] | None = None) -> IndexReport:
+        """Find the communities as if the index were new, and write the reports that this asks for.
+
+        After adding and deleting, communities start from those that were there, so that few reports change. This makes
+        them equal to those of a new index of the same documents.
+
+        Args:
+            on_progress: Called as work is done, from another thread.
+
+        Raises:
+            NoIndexError: There is no index yet.
+        """
+        return run(self._rebuild(on_progress))
+
+    async def arebuild(self, *, on_progress: Callable[[Progress], None] | None = None) -> IndexReport:
+        """Find the communities as if the index were new; see :meth:`rebuild`."""
+        return await arun(self._rebuild(on_progress))
 
     def close(self) -> None:
         """Give all files of the folder back, so that it may be moved or deleted."""
@@ -335,21 +398,27 @@ class GraphIndex:
                 if made_now:
                     await asyncio.to_thread(self._folder.discard)
                 raise active.stopped
-            if fresh.records or pending:
+            described, reported = await self._derive(work, active, on_progress)
+            if fresh.records or pending or described.made or reported.made:
+                with work.timed("names"):
+                    await asyncio.to_thread(self._searcher.keep)
                 await asyncio.to_thread(self._folder.changed, size)
             report = IndexReport(
                 added=fresh.new,
                 changed=fresh.changed,
                 unchanged=len(given) - len(fresh.records),
                 extracted=made,
-                failed=tuple(failed),
+                described=described.made,
+                reported=reported.made,
+                failed=(*failed, *described.failed, *reported.failed),
                 usage=active.usage,
             )
             return await asyncio.to_thread(self._with_totals, report, work, started)
 
     async def _make_searchable(self, work: Ingestion) -> int:
         size = await work.make_searchable()
-        await asyncio.to_thread(self._searcher.keep)
+        if self._llm is not None or self._extractor is not None:  # the offline extractor's vertices are names already
+            await asyncio.to_thread(self._searcher.prepare)
         return size
 
     def _with_totals(self, report: IndexReport, work: Ingestion, started: float) -> IndexReport:
@@ -370,10 +439,68 @@ class GraphIndex:
         async with self._writing:
             known = source in await asyncio.to_thread(self._folder.database.fingerprints)
             if known:
+                active = Run(self._concurrency)
+                work = Ingestion(self._folder, self._chunker, self._extracting(history=False), active)
                 await asyncio.to_thread(forget, self._folder, [source])
                 await asyncio.to_thread(self._folder.database.delete_documents, [source])
+                await self._derive(work, active)
                 await asyncio.to_thread(self._folder.changed, self._folder.known.size)
             return known
+
+    async def _rebuild(self, on_progress: Callable[[Progress], None] | None) -> IndexReport:
+        started = time.perf_counter()
+        async with self._writing:
+            active = Run(self._concurrency)
+            known = self._folder.known
+            work = Ingestion(self._folder, self._chunker, self._extracting(history=False), active)
+            described, reported = await self._derive(work, active, on_progress, anew=True)
+            await asyncio.to_thread(self._folder.changed, known.size)
+            report = IndexReport(
+                described=described.made,
+                reported=reported.made,
+                failed=(*described.failed, *reported.failed),
+                usage=active.usage,
+            )
+            return await asyncio.to_thread(self._with_totals, report, work, started)
+
+    async def _derive(
+        self,
+        work: Ingestion,
+        active: Run,
+        on_progress: Callable[[Progress], None] | None = None,
+        *,
+        anew: bool = False,
+    ) -> tuple[Described, Reported]:
+        """Make what the graph asks for anew: one description of many, communities, and their reports."""
+        if active.stopped is not None:
+            return Described(), Reported()
+        database = self._folder.database
+        with active.active():
+            with work.timed("describe"):
+                making = Making(database, self._summarizer(), self._llm is not None, active, on_progress)
+                wanted = await asyncio.to_thread(lambda: to_describe(self.graph, self._chunker.counter))
+                described = await describe(making, wanted)
+                self._described = -1
+            with work.timed("communities"):
+                find = lambda: find_communities(database, CommunityDetector(), self.graph, anew=anew)  # noqa: E731
+                communities = await asyncio.to_thread(find)
+            with work.timed("report"):
+                writer = ReportWriter(
+                    self._llm if self._reports else None, self._language, counter=self._chunker.counter
+                )
+                graph = await asyncio.to_thread(getattr, self, "graph")
+                reported = await write_reports(database, writer, graph, communities, active, on_progress)
+                texts = [full_text(report) for report in reports_of(database).values()]
+                await self._folder.embeddings.prepare(texts, self._folder.known.size)
+        return described, reported
+
+    def _summarizer(self) -> Runnable[Any, Any]:
+        from rag_transformers.summarising import ExtractiveSummarizeExtractor, SummarizeExtractor
+
+        options: dict[str, Any] = {"language": self._language, "counter": self._chunker.counter}
+        if self._llm is None:
+            return ExtractiveSummarizeExtractor(**options)
+        return SummarizeExtractor(self._llm, **options)
 
     def _extracting(self, history: bool = True) -> Runnable[Any, Extraction]:
         if self._extractor is not None:
@@ -387,28 +514,14 @@ class GraphIndex:
         earlier = self._folder.chunk_history() if history else None
         return GraphExtractor(self._llm, earlier, language=self._language, counter=self._chunker.counter)
 
-    async def _retrieve(self, question: str, k: int) -> list[Document]:
-        question, k = check_question(question), check_count("k", k)
-        return (await self._found(question, k)).passages
-
     async def _query(self, question: str, mode: str, k: int) -> Answer:
-        question, k = check_question(question), check_count("k", k)
-        if mode not in ("auto", "local"):
-            raise UsageError(f"mode is {mode!r}; it must be auto or local")
-        found = await self._found(question, k)
-        if self._llm is None or not holds(found.evidence, self._folder.unrelated_cosine):
-            return offline_answer(found.evidence, unrelated=self._folder.unrelated_cosine)
-        context = answer_context(found.passages, self._max_context_tokens, self._chunker.counter)
-        language = language_of(question) if self._language == "auto" else self._language
-        prompt = load_prompt("answer_local", language).invoke(answer_prompt_inputs(question, context))
-        with Run(self._concurrency).active() as active:
-            reply = await acall(self._llm, prompt)
-        return read_answer(question, reply.text, context, usage=active.usage)
+        with Run(self._concurrency).active():
+            return await self._asker.answer(question, mode, k)
 
-    async def _found(self, question: str, k: int) -> Found:
-        vector = await self._folder.embeddings.aembed_query(question)
-        self._folder.check_size(len(vector))
-        return await asyncio.to_thread(self._searcher.find, question, vector, k)
+    async def _streamed(self, question: str, mode: str, k: int) -> AsyncIterator[str | Answer]:
+        with Run(self._concurrency).active():
+            async for piece in self._asker.stream(question, mode, k):
+                yield piece
 
     def _cost(self, chunks: Sequence[Document]) -> tuple[int, int]:
         """Model calls for the extraction of chunks, and the tokens of their prompts."""

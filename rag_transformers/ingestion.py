@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 
 from rag_transformers.chunking import Chunker
-from rag_transformers.concurrency import Run, Usage
+from rag_transformers.concurrency import Run, Usage, drained
 from rag_transformers.documents import fingerprint
 from rag_transformers.errors import ReplyError, UsageError
 from rag_transformers.graph import Extraction
@@ -38,16 +38,28 @@ class Progress:
 
 @dataclass(frozen=True)
 class Failure:
-    """A chunk that could not be extracted, where it stands, and why; it is asked again at the next ``add``."""
+    """What could not be made, and why; it is asked again at the next ``add``.
 
-    source: str
-    chunk: int
-    start: int
-    end: int
+    Args:
+        stage: ``extract`` for a chunk, ``describe`` for a vertex or an edge, ``report`` for a community.
+        item: Which one.
+        reason: Why.
+        source: The document of a chunk.
+        chunk: Its number in the document.
+        start: Where it starts there, in characters.
+        end: Where it ends.
+    """
+
+    stage: str
+    item: str
     reason: str
+    source: str = ""
+    chunk: int = 0
+    start: int = 0
+    end: int = 0
 
     def __str__(self) -> str:
-        return f"{self.source}, chunk {self.chunk} (characters {self.start} to {self.end}): {self.reason}"
+        return f"{self.item}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,9 @@ class IndexReport:
         changed: Documents whose content was another before.
         unchanged: Documents that were there as they are.
         extracted: Chunks whose extraction was made now.
-        failed: Chunks that have none, and why.
+        described: Vertices and edges whose many descriptions were made into one now.
+        reported: Communities whose report was written now.
+        failed: Chunks that have no extraction, and what else could not be made, each with why.
         documents: All documents of the index.
         chunks: All chunks of the index.
         vertices: All vertices of the graph.
@@ -91,6 +105,8 @@ class IndexReport:
     changed: int = 0
     unchanged: int = 0
     extracted: int = 0
+    described: int = 0
+    reported: int = 0
     failed: tuple[Failure, ...] = ()
     documents: int = 0
     chunks: int = 0
@@ -220,7 +236,7 @@ class Ingestion:
         failed: dict[int, Failure] = {}
         made = 0
         with self.timed("extract"):
-            async for batch in _drained(self._results(asked)):
+            async for batch in drained(self._results(asked)):
                 good = [(str(asked[i].id), keys[str(asked[i].id)], x) for i, x in batch if isinstance(x, Extraction)]
                 errors = {i: x for i, x in batch if not isinstance(x, Extraction)}
                 await asyncio.to_thread(self._put, good, [(asked[i], x) for i, x in errors.items()])
@@ -291,29 +307,8 @@ def forget(folder: "IndexFolder", sources: Sequence[str]) -> None:
 
 def _failure(chunk: Document, error: Exception) -> Failure:
     source, number, start, end = (chunk.metadata[name] for name in ("source", "chunk", "start", "end"))
-    return Failure(source, number, start, end, error_line(error))
+    item = f"{source}, chunk {number} (characters {start} to {end})"
+    return Failure("extract", item, error_line(error), source, number, start, end)
 
 
-async def _drained(results: AsyncIterator[Any]) -> AsyncIterator[list[Any]]:
-    """Results in batches of all that have come, so that one transaction stores what came while the last one ran."""
-    queue: asyncio.Queue[Any] = asyncio.Queue()
-
-    async def fill() -> None:
-        async for result in results:
-            queue.put_nowait(result)
-
-    filling = asyncio.ensure_future(fill())
-    filling.add_done_callback(lambda _: queue.put_nowait(_END))
-    ended = False
-    while not ended:
-        batch = [await queue.get()]
-        while not queue.empty():
-            batch.append(queue.get_nowait())
-        ended = _END in batch
-        if batch := [result for result in batch if result is not _END]:
-            yield batch
-    await filling  # raises what stopped it
-
-
-_END: Any = object()
 _WINDOW = 256  # chunks whose sentences are embedded and stored at a time

@@ -33,7 +33,8 @@ def client(server: FakeServer, **options: Any) -> ChatOpenAI:
 
 
 def opened(folder: Path, llm: Any, **options: Any) -> GraphIndex:
-    return GraphIndex.open(folder / "index", llm, chunker=Chunker(chunk_size=24, chunk_overlap=0), **options)
+    chunker = Chunker(chunk_size=24, chunk_overlap=0)
+    return GraphIndex.open(folder / "index", llm, reports=False, chunker=chunker, **options)
 
 
 def asked_about(prompt: str) -> str:

@@ -1,4 +1,4 @@
-"""The records of an index: documents, chunks, extractions and vectors, in one SQL database.
+"""The records of an index: documents, chunks, extractions, vectors and what was made of them, in one SQL database.
 
 Everything else in an index is derived from these. The database is reached through SQLAlchemy Core, so that another
 one than SQLite is a URL and not a rewrite. Each method that writes is one transaction.
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
@@ -43,7 +43,7 @@ from rag_transformers.graph import Extraction
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Database", "DocumentRecord", "is_partial", "partial_key"]
+__all__ = ["Current", "Database", "DocumentRecord", "is_partial", "partial_key"]
 
 _PARTIAL = "~"
 _BATCH = 500  # values in one statement, under every database's limit
@@ -73,6 +73,15 @@ _extractions = Table(
 _vectors = Table(
     "vectors", _metadata, Column("key", String(64), primary_key=True), Column("vector", LargeBinary, nullable=False)
 )
+_made = Table("made", _metadata, Column("key", String(64), primary_key=True), Column("value", JSON, nullable=False))
+_current = Table(
+    "current",
+    _metadata,
+    Column("stage", String(32), primary_key=True),
+    Column("item", Text, primary_key=True),
+    Column("content", String(64), nullable=False),
+    Column("key", String(64), nullable=False),
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,13 @@ class DocumentRecord:
     source: str
     fingerprint: str
     chunks: Sequence[Document] = field(default=(), repr=False)
+
+
+class Current(NamedTuple):
+    """What holds now for an item: the hash of what it was made from, and the key under which it was made."""
+
+    content: str
+    key: str
 
 
 def partial_key(key: str) -> str:
@@ -186,6 +202,11 @@ class Database:
         query = select(_chunks.c.id).join(_documents, _documents.c.source == _chunks.c.source)
         return [id for (id,) in self._rows(query.order_by(_documents.c.position, _chunks.c.number))]
 
+    def text_length(self) -> int:
+        """Characters of all chunks."""
+        ((length,),) = self._rows(select(func.coalesce(func.sum(func.length(_chunks.c.text)), 0)))
+        return int(length)
+
     def texts_outside(self, sources: Iterable[str]) -> set[str]:
         """The texts of the chunks of all other documents."""
         inside = set(sources)
@@ -282,6 +303,43 @@ class Database:
             if rows:
                 connection.execute(insert(_vectors), rows)
 
+    # What was made of the graph
+
+    def made(self, keys: Iterable[str]) -> dict[str, Any]:
+        """What was made, as JSON-ready data, by the keys of what it was made from; a key without it is left out."""
+        query = select(_made.c.key, _made.c.value)
+        parts = (self._rows(query.where(_made.c.key.in_(part))) for part in _parts(keys))
+        with _named_damage(self.name):
+            return {key: value for part in parts for key, value in part}
+
+    def current(self, stage: str) -> dict[str, Current]:
+        """What holds now of a stage, by item."""
+        query = select(_current.c.item, _current.c.content, _current.c.key).where(_current.c.stage == stage)
+        return {item: Current(content, key) for item, content, key in self._rows(query.order_by(_current.c.item))}
+
+    def put_made(self, stage: str, made: Mapping[str, Any], items: Mapping[str, Current]) -> None:
+        """Store what was made, by key, and for which items it holds."""
+        with self._writing() as connection:
+            for part in _parts(made):
+                connection.execute(delete(_made).where(_made.c.key.in_(part)))
+            if made:
+                connection.execute(insert(_made), [{"key": key, "value": value} for key, value in made.items()])
+            _forget_items(connection, stage, items)
+            if items:
+                rows = [{"stage": stage, "item": item, **now._asdict()} for item, now in items.items()]
+                connection.execute(insert(_current), rows)
+
+    def forget_made(self, keys: Iterable[str]) -> None:
+        """Forget what was made under these keys."""
+        with self._writing() as connection:
+            for part in _parts(keys):
+                connection.execute(delete(_made).where(_made.c.key.in_(part)))
+
+    def forget_current(self, stage: str, items: Iterable[str]) -> None:
+        """Note that nothing holds for these items any more; what was made stays known under its key."""
+        with self._writing() as connection:
+            _forget_items(connection, stage, items)
+
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Connection]:
         """One transaction; the threads of this process write one after the other."""
@@ -291,6 +349,11 @@ class Database:
     def _rows(self, query: Any) -> Sequence[Any]:
         with _named_damage(self.name), self._engine.connect() as connection:
             return connection.execute(query).all()
+
+
+def _forget_items(connection: Connection, stage: str, items: Iterable[str]) -> None:
+    for part in _parts(items):
+        connection.execute(delete(_current).where(_current.c.stage == stage, _current.c.item.in_(part)))
 
 
 @contextlib.contextmanager
