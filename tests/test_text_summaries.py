@@ -477,7 +477,8 @@ class TestTheEnd:
         try:
             left: Any = summary.merge_text_summarize(given, threshold, short)
         except ConvergenceError as error:
-            left = error.summaries if factor > 0.1 else ()
+            stays_apart = 2 * short + 2 > threshold  # two texts that may not be summarised, and together are too long
+            left = error.summaries if factor > 0.1 or stays_apart else ()
         assert left
         assert all(short < len(text) <= threshold for text in model.texts)
         first = sum(-(-length // 500) for length in lengths)
