@@ -55,7 +55,7 @@ def measure(given: argparse.Namespace, url: str, documents: list[Document], fold
         report = index.add(documents)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     stats = _ask(f"{url}/stats")
-    ideal = rounds(sum(stats["calls_by_kind"].values()), given.concurrency) * given.latency
+    ideal = sum(rounds(calls, given.concurrency) for calls in stats["calls_by_kind"].values()) * given.latency
     ideal += rounds(stats["embedding_calls"], given.concurrency) * given.embed_latency
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     print(
