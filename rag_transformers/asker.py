@@ -11,10 +11,10 @@ from langchain_core.runnables import Runnable
 from rag_transformers.answering import Asking, aanswer, astream_answer, local_asking
 from rag_transformers.communities import Community
 from rag_transformers.errors import UsageError, check_count
-from rag_transformers.evidence import holds
+from rag_transformers.evidence import Evidence, holds
 from rag_transformers.global_answers import global_work
 from rag_transformers.local_context import local_context
-from rag_transformers.modes import choose_mode, is_about_nothing
+from rag_transformers.modes import choose_mode, is_about_nothing, subject_terms
 from rag_transformers.querying import Answer, check_question, no_data_answer, offline_answer
 from rag_transformers.quoted_reports import offline_global_answer
 from rag_transformers.report_form import Report
@@ -118,12 +118,12 @@ class Asker:
         if mode == "auto":
             mode = choose_mode(question, evidence, finder.named(question), unrelated)
         whole = mode == "global" and is_about_nothing(question) and bool(evidence.findings)
-        if not whole and not holds(evidence, unrelated):
+        if not whole and not holds(evidence, unrelated) and not _is_told(question, evidence):
             return no_data_answer(question, mode)
         if mode == "global" and (told := self._reports()).reports:
             return self._global(question, vector, told, unrelated)
         if self._llm is None:
-            return offline_answer(evidence, unrelated=unrelated)
+            return offline_answer(evidence, unrelated=unrelated, certain=True)
         budget, counter = self._max_context_tokens, self._counter
         context = local_context(
             question, found.passages, finder, self._reports().reports, budget=budget, counter=counter
@@ -193,3 +193,9 @@ class Asker:
         sample = [chunk.page_content for chunk in database.chunks(ids[:: max(1, len(ids) // _SAMPLED)])]
         counted = sum(map(self._counter, sample))
         return round(counted * database.text_length() / max(1, sum(map(len, sample))))
+
+
+def _is_told(question: str, evidence: Evidence) -> bool:
+    """Whether one sentence holds all that a question is about, however much is said around it: "Tell me about …"."""
+    subject = set(subject_terms(question))
+    return bool(subject) and any(subject <= set(finding.held) for finding in evidence.findings)

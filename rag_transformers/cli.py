@@ -249,7 +249,7 @@ def _parser() -> argparse.ArgumentParser:
     stats.add_argument("--json", action="store_true", help="print the same as data")
     stats.set_defaults(run=_stats)
 
-    for command in (index, query, summarize, stats):
+    for command in (index, query, summarize, delete, rebuild, export, stats):
         _add_model_options(command, embeds=command is not summarize)
     return parser
 

@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import threading
 import time
+import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +38,7 @@ from rag_transformers.reports import ReportWriter
 from rag_transformers.searching import Searcher, plain_chunk
 from rag_transformers.stores import MemoryGraph
 from rag_transformers.stores.folder import IndexFolder
+from rag_transformers.text import encodable
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -443,7 +445,13 @@ class GraphIndex:
                 work = Ingestion(self._folder, self._chunker, self._extracting(history=False), active)
                 await asyncio.to_thread(forget, self._folder, [source])
                 await asyncio.to_thread(self._folder.database.delete_documents, [source])
-                await self._derive(work, active)
+                described, reported = await self._derive(work, active)
+                if failed := (*described.failed, *reported.failed):
+                    warnings.warn(
+                        f"{len(failed)} could not be made after deleting {source}, and will be asked for at the next "
+                        f"add: {failed[0]}",
+                        stacklevel=2,
+                    )
                 await asyncio.to_thread(self._folder.changed, self._folder.known.size)
             return known
 
@@ -559,13 +567,8 @@ def _documents(given: Documents) -> list[Document]:
             if source in loaded and loaded[source].page_content != document.page_content:
                 raise UsageError(f"two different documents have the source {source!r}; give each its own")
             loaded[source] = Document(
-                _encodable(document.page_content), metadata={**document.metadata, "source": source}
+                encodable(document.page_content), metadata={**document.metadata, "source": source}
             )
     if not loaded:
         raise UsageError("no documents were given")
     return list(loaded.values())
-
-
-def _encodable(text: str) -> str:
-    """A text that can be stored: surrogate pairs are joined, and half a pair becomes a replacement mark."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -20,6 +20,7 @@ from rag_transformers.concurrency import Run, Usage, current_run
 from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError
 from rag_transformers.records import without_reasoning
 from rag_transformers.streaming import Heard
+from rag_transformers.text import encodable
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -113,7 +114,7 @@ def call(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = N
     """
     run = current_run()
     with run.thread_slot() if run else contextlib.nullcontext(), _stopping(run), _translated():
-        message = llm.invoke(prompt, config, **options)
+        message = llm.invoke(_sendable(prompt), config, **options)
     return _counted(message)
 
 
@@ -122,7 +123,7 @@ async def acall(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | N
     run = current_run()
     async with run.slot() if run else contextlib.nullcontext():
         with _stopping(run), _translated():
-            message = await llm.ainvoke(prompt, config, **options)
+            message = await llm.ainvoke(_sendable(prompt), config, **options)
     return _counted(message)
 
 
@@ -149,7 +150,7 @@ def stream(
     """
     run, heard = current_run(), Heard()
     with run.thread_slot() if run else contextlib.nullcontext(), _stopping(run), _translated():
-        for message in llm.stream(prompt, config, **options):
+        for message in llm.stream(_sendable(prompt), config, **options):
             if piece := heard.add(message, _text_of(message)):
                 yield piece
     yield from heard.end(_counted(heard.message()))
@@ -162,7 +163,7 @@ async def astream(
     run, heard = current_run(), Heard()
     async with run.slot() if run else contextlib.nullcontext():
         with _stopping(run), _translated():
-            async for message in llm.astream(prompt, config, **options):
+            async for message in llm.astream(_sendable(prompt), config, **options):
                 if piece := heard.add(message, _text_of(message)):
                     yield piece
     for item in heard.end(_counted(heard.message())):
@@ -305,6 +306,23 @@ def without_secrets(text: str) -> str:
     'no key *** here'
     """
     return _SECRET.sub("***", text)
+
+
+def _sendable(prompt: Any) -> Any:
+    """A prompt without halves of surrogate pairs, which no client can encode; nearly always the prompt itself."""
+    text = prompt if isinstance(prompt, str) else prompt.to_string() if hasattr(prompt, "to_string") else ""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        if isinstance(prompt, str):
+            return encodable(prompt)
+        return [
+            message.model_copy(update={"content": encodable(message.content)})
+            if isinstance(message.content, str)
+            else message
+            for message in prompt.to_messages()
+        ]
+    return prompt
 
 
 def _require_key() -> None:

@@ -12,7 +12,7 @@ from typing import Literal
 from rag_transformers.evidence import UNRELATED_COSINE, Evidence, strength
 from rag_transformers.text import HAN, key_terms
 
-__all__ = ["asks_for_whole", "choose_mode", "is_about_nothing", "is_general"]
+__all__ = ["asks_for_whole", "choose_mode", "is_about_nothing", "is_general", "subject_terms"]
 
 _STANDS_OUT = 0.25
 """A sentence that speaks so much to a question stands out, see :func:`rag_transformers.evidence.strength`.
@@ -55,7 +55,8 @@ _GENERAL = frozenset(
         " paragraph word bullet list summarize summarise sum outline recap describe explain discuss cover mention"
         " tell give identify name present show write concern deal treat talk speak cite provide say run emerge appear"
         " recur occur across throughout together general briefly please short big mean kind type sort me us about"
-        " happen relate connect link go do make does play play's complete they them their one two four six"
+        " about these those everything anything happen relate connect link go do make does play play's complete they"
+        " them their one two four six"
     )
 )
 _GENERAL_HAN = re.compile(
@@ -89,14 +90,14 @@ def asks_for_whole(question: str) -> bool:
 
 
 def is_about_nothing(question: str) -> bool:
-    """Whether a question about the whole names no subject: every index that holds anything holds something on it.
+    """Whether a question names no subject, and so is about the whole: any index holds something on it.
 
     >>> is_about_nothing("What are the main themes?"), is_about_nothing("What are the main themes of botany?")
     (True, False)
     >>> is_about_nothing("请概括全书的主要内容。"), is_about_nothing("概括一下植物学的主要内容。")
     (True, False)
     """
-    return asks_for_whole(question) and is_general(question)
+    return bool(key_terms(question)) and is_general(question)
 
 
 def is_general(text: str) -> bool:
@@ -105,8 +106,17 @@ def is_general(text: str) -> bool:
     >>> is_general("the main people"), is_general("the miller"), is_general("主要人物"), is_general("林晚")
     (True, False, True, False)
     """
+    return not subject_terms(text)
+
+
+def subject_terms(text: str) -> list[str]:
+    """The terms of a question that can be looked up, without words such as "tell", "story" or 介绍.
+
+    >>> subject_terms("Tell me about Leibniz"), subject_terms("请介绍毕昇")
+    (['leibniz'], ['毕昇'])
+    """
     left = [term for term in key_terms(_GENERAL_HAN.sub(" ", text)) if not _HAN.search(term) or len(term) > 1]
-    return all(term in _GENERAL for term in left)
+    return [term for term in left if term not in _GENERAL]
 
 
 def choose_mode(

@@ -19,7 +19,7 @@ from rag_transformers.concurrency import Usage
 from rag_transformers.contexts import ChunkLookup, Context, answer_context
 from rag_transformers.errors import UsageError
 from rag_transformers.evidence import UNRELATED_COSINE, Evidence, Finding, best_findings, holds
-from rag_transformers.text import language_of
+from rag_transformers.text import encodable, language_of
 
 __all__ = [
     "Answer",
@@ -104,7 +104,7 @@ def check_question(question: object) -> str:
         raise UsageError("the question is empty")
     if not isinstance(question, str):
         raise UsageError(f"the question is a {type(question).__name__}; give a text")
-    return question.strip()
+    return encodable(question.strip())
 
 
 def no_data_answer(question: str, mode: str = "local", usage: Usage | None = None) -> Answer:
@@ -123,7 +123,12 @@ def no_data_text(question: str) -> str:
 
 
 def offline_answer(
-    evidence: Evidence, *, limit: int = 3, mode: str = "local", unrelated: float = UNRELATED_COSINE
+    evidence: Evidence,
+    *,
+    limit: int = 3,
+    mode: str = "local",
+    unrelated: float = UNRELATED_COSINE,
+    certain: bool = False,
 ) -> Answer:
     """An answer without a model: the sentences that answer best, quoted, each with its citation.
 
@@ -135,8 +140,9 @@ def offline_answer(
         limit: Sentences to quote at most.
         mode: What the answer says of how it was made.
         unrelated: As for :func:`rag_transformers.evidence.holds`.
+        certain: Whether it is known already that the chunks hold something on the question.
     """
-    if not holds(evidence, unrelated):
+    if not certain and not holds(evidence, unrelated):
         return no_data_answer(evidence.question, mode)
     language = language_of(evidence.question)
     quotes = _neighbours_joined(best_findings(evidence, limit))

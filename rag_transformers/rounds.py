@@ -6,9 +6,10 @@ A stage writes its work once, as a generator that yields rounds and is sent repl
 
 import asyncio
 import contextlib
-from collections.abc import Generator, Iterator, Sequence
+import contextvars
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from concurrent.futures import Future, as_completed
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ContextThreadPoolExecutor
@@ -18,7 +19,7 @@ from rag_transformers.conversation import Ask, Done, aanswered, answered
 from rag_transformers.errors import ModelError, check_count
 from rag_transformers.models import Reply
 
-__all__ = ["Answers", "Rounds", "arun_rounds", "limited", "run_rounds"]
+__all__ = ["Answers", "Rounds", "alimited_items", "arun_rounds", "limited", "limited_items", "run_rounds"]
 
 T = TypeVar("T")
 
@@ -91,6 +92,35 @@ def limited(config: Any) -> Iterator[None]:
         return
     with Run(check_count("max_concurrency", most)).active():
         yield
+
+
+def limited_items(config: Any, items: Iterator[T]) -> Iterator[T]:
+    """The items of a batch as they come, under :func:`limited`; what the caller does between them is not."""
+    context, limit = contextvars.copy_context(), contextlib.ExitStack()
+    context.run(limit.enter_context, limited(config))
+    try:
+        while (item := context.run(next, items, _END)) is not _END:
+            yield cast(T, item)
+    finally:
+        context.run(limit.close)
+
+
+async def alimited_items(config: Any, items: AsyncIterator[T]) -> AsyncIterator[T]:
+    """The items of a batch as they come; see :func:`limited_items`."""
+
+    async def come() -> Any:
+        return await anext(items, _END)
+
+    context, limit = contextvars.copy_context(), contextlib.ExitStack()
+    context.run(limit.enter_context, limited(config))
+    try:
+        while (item := await asyncio.create_task(come(), context=context)) is not _END:
+            yield cast(T, item)
+    finally:
+        context.run(limit.close)
+
+
+_END: Any = object()
 
 
 def _step(work: Rounds[T], answers: Answers | ModelError | None) -> Sequence[Ask] | Done[T]:

@@ -6,7 +6,7 @@ rounds; see :mod:`rag_transformers.folding`.
 
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -33,7 +33,7 @@ from rag_transformers.folding import Round, finished, fold, line, split
 from rag_transformers.models import Reply, error_line, model_key, resolve_llm, without_secrets
 from rag_transformers.parameters import with_parameters
 from rag_transformers.records import without_reasoning
-from rag_transformers.rounds import Answers, Rounds, arun_rounds, limited, run_rounds
+from rag_transformers.rounds import Answers, Rounds, alimited_items, arun_rounds, limited, limited_items, run_rounds
 
 if TYPE_CHECKING:
     from rag_transformers.tokens import TokenCounter
@@ -176,6 +176,19 @@ class SummarizeExtractor(DescriptionSummarizer):
         """Summarise several in parallel; see :meth:`batch`."""
         with limited(config):
             return await super().abatch(inputs, config, **kwargs)
+
+    def batch_as_completed(  # type: ignore[override]
+        self, inputs: Sequence[Descriptions], config: Any = None, **kwargs: Any
+    ) -> Iterator[tuple[int, SummarizationResult | Exception]]:
+        """Each as soon as it is done, with its number; see :meth:`batch`."""
+        yield from limited_items(config, super().batch_as_completed(inputs, config, **kwargs))
+
+    async def abatch_as_completed(  # type: ignore[override]
+        self, inputs: Sequence[Descriptions], config: Any = None, **kwargs: Any
+    ) -> AsyncIterator[tuple[int, SummarizationResult | Exception]]:
+        """Each as soon as it is done, with its number; see :meth:`batch`."""
+        async for done in alimited_items(config, super().abatch_as_completed(inputs, config, **kwargs)):
+            yield done
 
     # What can be known before any call.
 

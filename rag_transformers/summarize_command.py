@@ -59,7 +59,8 @@ def summarize_files(given: argparse.Namespace) -> int:
         UsageError: An argument is wrong, or a file cannot be read; nothing was printed.
     """
     summary = _summary(given)
-    files = _texts_of_files(given)
+    read = _texts_of_files(given)
+    files = [(file, texts) for file, texts in read if texts]
     done: list[_Done] = []
     failed = 0
     for number, (file, texts) in enumerate(files):
@@ -80,7 +81,7 @@ def summarize_files(given: argparse.Namespace) -> int:
                 _print(made, headed=len(files) > 1, first=len(done) == 1)
     if given.json and done:
         found = [made.to_dict() for made in done]
-        print(json.dumps(found if len(files) > 1 else found[0], ensure_ascii=False, indent=1))
+        print(json.dumps(found if len(read) > 1 else found[0], ensure_ascii=False, indent=1))
     return 1 if failed else 0
 
 
@@ -95,14 +96,14 @@ def _summary(given: argparse.Namespace) -> TextSummarizer:
 
 
 def _texts_of_files(given: argparse.Namespace) -> list[tuple[str, list[str]]]:
-    """Each file with its texts: one, or one for each row of a table."""
+    """Each file with its texts: one, or one for each row of a table; none where it is blank."""
     files = [path.as_posix() for path in find_files(given.files)]
     texts: dict[str, list[str]] = {file: [] for file in files}
     for document in load_documents(files, text_column=given.text_column, encoding=given.encoding):
         source = str(document.metadata["source"])
-        file = next(file for file in files if source == file or source.startswith(f"{file}#"))
+        file = source if source in texts else source.rpartition("#")[0]  # a row of a table is FILE#NUMBER
         texts[file].append(document.page_content)
-    return [(file, found) for file, found in texts.items() if found]
+    return list(texts.items())
 
 
 def _summarized(summary: TextSummarizer, file: str, texts: list[str], given: argparse.Namespace) -> _Done:

@@ -91,6 +91,15 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     yield from _pieces(text, start, len(text))
 
 
+def encodable(text: str) -> str:
+    r"""A text that can be stored and sent: surrogate pairs are joined, and half a pair becomes a replacement mark.
+
+    >>> encodable("a\ud83d b") == "a\ufffd b", encodable("\ud83d\ude42")
+    (True, '🙂')
+    """
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def sentences(text: str) -> list[str]:
     r"""The sentences of a text, white space inside each folded to one space.
 

@@ -173,8 +173,12 @@ class ExtractiveSummary(TextSummarizer):
         owner = type(self).__name__
         self.max_length = check_count("max_length", max_length)
         self.counter = _counter(owner, counter)
-        if isinstance(names, str):
-            raise UsageError(f"{owner}: names is one str; give a list of them")
+        if (
+            isinstance(names, str)
+            or not isinstance(names, Sequence)
+            or not all(isinstance(each, str) for each in names)
+        ):
+            raise UsageError(f"{owner}: names is {names!r}; give a list of str")
         self.names = tuple(names)
 
     def _summarized_each(self, job: Job) -> Rounds[list[Any]]:

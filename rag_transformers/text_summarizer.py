@@ -1,7 +1,7 @@
 """What summarising texts with and without a model share: the methods, and what they accept."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -10,7 +10,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.prompts import checked_prompt, template_text
-from rag_transformers.rounds import Rounds, arun_rounds, limited, run_rounds
+from rag_transformers.rounds import Rounds, alimited_items, arun_rounds, limited, limited_items, run_rounds
 
 if TYPE_CHECKING:
     from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
@@ -162,6 +162,19 @@ class TextSummarizer(Runnable[Texts, str]):
         """One summary of each list of texts; ``max_concurrency`` is the number of calls in flight over all of them."""
         with limited(config):
             return await super().abatch(inputs, config, **kwargs)
+
+    def batch_as_completed(  # type: ignore[override]
+        self, inputs: Sequence[Texts], config: Any = None, **kwargs: Any
+    ) -> Iterator[tuple[int, str | Exception]]:
+        """Each as soon as it is done, with its number; see :meth:`batch`."""
+        yield from limited_items(config, super().batch_as_completed(inputs, config, **kwargs))
+
+    async def abatch_as_completed(  # type: ignore[override]
+        self, inputs: Sequence[Texts], config: Any = None, **kwargs: Any
+    ) -> AsyncIterator[tuple[int, str | Exception]]:
+        """Each as soon as it is done, with its number; see :meth:`batch`."""
+        async for done in alimited_items(config, super().abatch_as_completed(inputs, config, **kwargs)):
+            yield done
 
     def _carried_out(self, work: Rounds[T], job: Job, config: RunnableConfig | None) -> T:
         def carry_out(texts: list[str], config: RunnableConfig) -> T:

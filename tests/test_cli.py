@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -364,3 +365,53 @@ def test_it_works_on_a_console_that_cannot_show_chinese(folder: Path) -> None:
     command = [sys.executable, "-m", "rag_transformers", "query", str(folder / "index"), "林晚在哪里开了客栈？"]
     done = subprocess.run(command, capture_output=True, env=environment, check=True)
     assert "听雨楼" in done.stdout.decode("utf-8")
+
+
+class TestChanging:
+    """``delete``, ``rebuild`` and ``export`` on an index of the command line."""
+
+    @pytest.fixture
+    def index(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+        for name, text in (("pier", "Ada Moss founded Grain Trust."), ("inn", "林晚在青石镇开了听雨楼。")):
+            (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+        out = str(tmp_path / "index")
+        assert main(["index", str(tmp_path / "*.txt"), "--out", out]) == 0
+        capsys.readouterr()
+        return out
+
+    def test_a_document_is_deleted_by_its_source_and_an_unknown_one_is_named(
+        self, index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source = (tmp_path / "inn.txt").as_posix()
+        assert main(["delete", index, source, "nowhere.txt"]) == 1
+        told = capsys.readouterr()
+        assert told.out == "1 document removed\n"
+        assert told.err == "not in the index: nowhere.txt\n"
+        assert main(["delete", index, source]) == 2
+        assert main(["stats", index, "--json"]) == 0
+        assert '"documents": 1' in capsys.readouterr().out
+
+    def test_it_is_rebuilt_and_says_so(self, index: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["rebuild", index]) == 0
+        assert re.fullmatch(r"\d+ communities, 0 reports written\n", capsys.readouterr().out)
+
+    def test_every_format_is_exported(self, index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        from rag_transformers.exports import formats
+
+        for format in formats():
+            target = tmp_path / f"graph-{format}"
+            assert main(["export", index, "--format", format, "-o", str(target)]) == 0
+            assert target.exists()
+            assert "vertices" in capsys.readouterr().out
+            assert main(["export", index, "--format", format]) == 0
+            assert "听雨楼" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("command", [["delete", "x"], ["rebuild"], ["export", "--format", "json"]])
+    def test_a_folder_without_an_index_is_named_in_one_line(
+        self, tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        name, *rest = command
+        assert main([name, str(tmp_path / "none"), *rest]) == 2
+        told = capsys.readouterr()
+        assert told.err.startswith("error: there is no index in ")
+        assert told.err.count("\n") == 1

@@ -642,6 +642,14 @@ class TestReports:
             assert (again.reported, again.failed, again.usage.calls) == (1, (), 1)
             assert not index.reports[0].offline
 
+    def test_a_failure_after_deleting_is_told(self, tmp_path: Path) -> None:
+        with GraphIndex.open(tmp_path / "index", self.model()) as index:
+            index.add(self.notes("Moss", 3))
+        broken = ScriptedChatModel(reply=lambda prompt: TimeoutError(), model_name="another")
+        told = pytest.warns(UserWarning, match="1 could not be made .*the report of the community")
+        with GraphIndex.open(tmp_path / "index", broken) as index, told:
+            assert index.delete("Moss2")
+
     def test_rebuilding_gives_the_communities_of_a_new_index(self, tmp_path: Path) -> None:
         kinds = ("Moss", "Vale", "Dale", "Hill")
         with GraphIndex.open(tmp_path / "index", self.model()) as index:
@@ -688,6 +696,28 @@ class TestModes:
             assert answer.citations
             for citation in answer.citations:
                 assert texts[citation.source][citation.start : citation.end] == citation.quote
+
+    @pytest.mark.parametrize(
+        "question",
+        ["Tell me about Grain Trust", "Please say something about Mill Lane.", "请介绍听雨楼", "Tell me about 林晚"],
+    )
+    @pytest.mark.parametrize("mode", ["auto", "local", "global"])
+    def test_what_it_holds_is_told_however_politely_it_is_asked_for(
+        self, tmp_path: Path, question: str, mode: str
+    ) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER, INN, MILL])
+            answer = index.query(question, mode=mode)
+            assert answer.found
+            assert answer.citations
+
+    @pytest.mark.parametrize("question", ["What topics are covered?", "Summarize everything", "这些资料讲了什么？"])
+    def test_a_question_of_general_words_is_answered_from_the_reports(self, tmp_path: Path, question: str) -> None:
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER, INN, MILL])
+            for mode in ("auto", "global"):
+                answer = index.query(question, mode=mode)
+                assert (answer.mode, answer.found) == ("global", True)
 
     def test_what_it_holds_nothing_on_costs_no_call_in_any_mode(self, tmp_path: Path) -> None:
         llm = ScriptedChatModel(reply=stage_reply)

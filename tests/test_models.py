@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fake_server import FakeReply, FakeServer, in_turn
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from scripted_model import ScriptedChatModel
@@ -375,3 +376,13 @@ def _raises(error: Exception) -> Callable[[Any], str]:
         raise error
 
     return fail
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["half a pair \ud83d here", StringPromptValue(text="\ud83d"), ChatPromptValue(messages=[HumanMessage("\ud83d")])],
+)
+async def test_half_a_surrogate_pair_is_sent_as_a_mark_and_no_prompt_is_lost(prompt: Any) -> None:
+    model = ScriptedChatModel(reply=lambda prompt: "Read.")
+    assert call(model, prompt).text == (await acall(model, prompt)).text == "Read."
+    assert all("\ufffd" in sent and "\ud83d" not in sent for sent in model.prompts)

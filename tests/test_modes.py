@@ -39,7 +39,6 @@ ONE_THING = [
     "What does this collection tell about trade?",
     "谁建了磨坊？",
     "佐里·潘什么时候离开的？",
-    "作者想表达什么？",
 ]
 
 
@@ -53,6 +52,19 @@ def evidence(question: str, cosine: float, held: float) -> Evidence:
 def test_a_question_on_themes_or_the_whole_is_known_and_names_no_subject(question: str) -> None:
     assert asks_for_whole(question)
     assert is_about_nothing(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What topics are covered?", "What are these documents about?", "Summarize everything", "作者想表达什么？"],
+)
+def test_one_of_general_words_alone_names_no_subject_however_it_is_put(question: str) -> None:
+    assert is_about_nothing(question)
+
+
+def test_a_question_without_a_word_is_about_nothing_that_can_be_told() -> None:
+    assert not is_about_nothing("Why?")
+    assert not is_about_nothing("？")
 
 
 @pytest.mark.parametrize("question", WHOLE_WITH_SUBJECT)

@@ -11,7 +11,8 @@ from langchain_core.prompt_values import StringPromptValue
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from scripted_model import ScriptedChatModel
 
-from rag_transformers.concurrency import Run
+from rag_transformers import Summary
+from rag_transformers.concurrency import Run, current_run
 from rag_transformers.conversation import Ask
 from rag_transformers.errors import ModelError, ReplyError, UsageError
 from rag_transformers.models import Reply
@@ -229,3 +230,36 @@ class TestLimited:
 
         with limited(config):
             assert current_run() is None
+
+
+class TestAsCompleted:
+    """``max_concurrency`` holds over all inputs where each is given out as soon as it is done, and not beyond."""
+
+    @pytest.fixture
+    def given(self) -> list[Any]:
+        return [[f"{place} {part} " + "word " * 250 for part in range(4)] for place in range(4)]
+
+    def test_in_threads(self, given: list[Any]) -> None:
+        model = ScriptedChatModel(reply=lambda prompt: "Short.", delay=0.02)
+        done = []
+        for number, summary in Summary(model).batch_as_completed(given, {"max_concurrency": 3}):
+            assert current_run() is None
+            done.append((number, summary))
+        assert sorted(done) == [(number, "Short.") for number in range(4)]
+        assert model.peak <= 3
+
+    async def test_in_tasks(self, given: list[Any]) -> None:
+        model = ScriptedChatModel(reply=lambda prompt: "Short.", delay=0.02)
+        numbers = []
+        async for number, _ in Summary(model).abatch_as_completed(given, {"max_concurrency": 3}):
+            assert current_run() is None
+            numbers.append(number)
+        assert sorted(numbers) == [0, 1, 2, 3]
+        assert model.peak <= 3
+
+    def test_who_stops_early_leaves_no_limit_behind(self, given: list[Any]) -> None:
+        model = ScriptedChatModel(reply=lambda prompt: "Short.")
+        items: Any = Summary(model).batch_as_completed(given, {"max_concurrency": 3})
+        next(items)
+        items.close()
+        assert current_run() is None
