@@ -15,7 +15,7 @@ from rag_transformers.evidence import Evidence, holds
 from rag_transformers.global_answers import global_work
 from rag_transformers.local_context import local_context
 from rag_transformers.modes import choose_mode, is_about_nothing, subject_terms
-from rag_transformers.querying import Answer, check_question, no_data_answer, offline_answer
+from rag_transformers.querying import Answer, check_question, no_data_answer, no_room_answer, offline_answer
 from rag_transformers.quoted_reports import offline_global_answer
 from rag_transformers.report_form import Report
 from rag_transformers.report_selection import ChosenReport, full_text, report_budget, report_lexical, select_reports
@@ -128,6 +128,8 @@ class Asker:
         context = local_context(
             question, found.passages, finder, self._reports().reports, budget=budget, counter=counter
         )
+        if not context.passages:
+            return no_room_answer(question)
         return local_asking(question, context, language=self._language, lookup=self._chunks)
 
     def _global(

@@ -5,6 +5,7 @@ offline_answer        the best sentences of the best chunks, quoted
 answer_context        numbered passages within a token budget, for a prompt
 read_answer           a model's reply: only citations of passages that it was given
 no_data_answer        the index holds nothing on the question
+no_room_answer        it does, and the budget has no room for it
 """
 
 import warnings
@@ -31,6 +32,7 @@ __all__ = [
     "check_question",
     "no_data_answer",
     "no_data_text",
+    "no_room_answer",
     "offline_answer",
     "read_answer",
 ]
@@ -41,6 +43,10 @@ _NO_DATA = {
 }
 _MOST_BEHIND = 2000
 """Of what was made of more chunks than this, the first ones are looked at for a quote."""
+_NO_ROOM = {
+    "en": "The budget of tokens has no room for what the index holds on this question.",
+    "zh": "token 预算太小，放不下索引中与这个问题有关的内容。",
+}
 _TOLD = ("source", "chunk", "start", "end", "score")  # of a chunk's metadata: the rest may be no JSON
 
 
@@ -120,6 +126,16 @@ def no_data_answer(question: str, mode: str = "local", usage: Usage | None = Non
 def no_data_text(question: str) -> str:
     """What is said where there is nothing on the question, in the question's language."""
     return _NO_DATA[language_of(question)]
+
+
+def no_room_answer(question: str, mode: str = "local", usage: Usage | None = None) -> Answer:
+    """The answer where the index holds something on the question, and the budget of tokens has no room for any of it.
+
+    >>> print(no_room_answer("Who built the bridge?"))
+    The budget of tokens has no room for what the index holds on this question.
+    """
+    language = language_of(question)
+    return Answer(_NO_ROOM[language], usage=usage or Usage(), mode=mode, language=language)
 
 
 def offline_answer(

@@ -730,6 +730,19 @@ class TestModes:
                 index.query("Why?", mode="both")
             assert not llm.calls
 
+    def test_a_budget_too_small_for_anything_is_named_as_the_reason(self, tmp_path: Path) -> None:
+        llm = ScriptedChatModel(reply=stage_reply)
+        with GraphIndex.open(tmp_path / "index") as index:
+            index.add([PIER, INN, MILL])
+        with (
+            GraphIndex.open(tmp_path / "index", llm, max_context_tokens=1) as index,
+            pytest.warns(UserWarning, match="budget"),
+        ):
+            answer = index.query("Who founded Grain Trust?")
+        assert not answer.found
+        assert "no room" in answer.text
+        assert not llm.calls
+
     async def test_a_stream_gives_the_text_and_then_the_answer(self, tmp_path: Path) -> None:
         llm = ScriptedChatModel(reply=stage_reply)
         with GraphIndex.open(tmp_path / "index") as index:
