@@ -320,7 +320,7 @@ async def drained(results: AsyncIterator[T]) -> AsyncIterator[list[T]]:
         batch = [await queue.get()]
         while not queue.empty():
             batch.append(queue.get_nowait())
-        ended = _END in batch
+        ended = any(result is _END for result in batch)
         if batch := [result for result in batch if result is not _END]:
             yield batch
     await filling  # raises what stopped it

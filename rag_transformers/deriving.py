@@ -139,9 +139,7 @@ async def describe(making: Making, wanted: Mapping[str, Wanted]) -> Described:
 
 def descriptions_of(database: "Database") -> dict[Key, str]:
     """The descriptions that hold now, by the key of a vertex or an edge, for :meth:`MemoryGraph.summarise`."""
-    current = database.current(_STAGE)
-    made = database.made({each.key: None for each in current.values()})
-    return {_key(item): str(made[each.key]) for item, each in current.items() if each.key in made}
+    return {_key(item): str(text) for item, text in database.held(_STAGE).items()}
 
 
 async def _results(making: Making, wanted: Sequence[Wanted]) -> AsyncIterator[tuple[int, Any]]:

@@ -6,21 +6,18 @@ in a chain that starts each call with the summary before it, and there are no mo
 calls of a round can run at the same time, and the number of rounds grows with the logarithm of the number of texts.
 """
 
-import re
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from rag_transformers.borders import finer_border
 from rag_transformers.errors import ConvergenceError, UsageError
-from rag_transformers.text import CLOSERS, sentence_spans
+from rag_transformers.text import encodable, sentence_spans
 
-__all__ = ["Room", "Round", "finished", "fold", "line", "split"]
+__all__ = ["Room", "Round", "fold", "line", "split"]
 
 _FILLED = 8
 """A prompt is full if less than this part of its room is left: only for more is the next text split."""
-
-_ENDED = re.compile(rf"[.!?…。！？；][{CLOSERS}]*$")
 
 
 class Round(NamedTuple):
@@ -174,12 +171,7 @@ def line(text: str) -> str:
     >>> line(" Ada\n left. ")
     'Ada left.'
     """
-    folded = " ".join(text.split())
-    try:
-        folded.encode()
-    except UnicodeEncodeError:  # half of a pair of surrogates, from a broken file
-        folded = folded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return folded
+    return encodable(" ".join(text.split()))
 
 
 def split(text: str, limit: int, cost: Callable[[str], int], least: float = 2 / 3) -> tuple[str, str]:
@@ -198,18 +190,6 @@ def split(text: str, limit: int, cost: Callable[[str], int], least: float = 2 / 
     end = _border(text, int(least * fits), fits)
     end = end if cost(text[:end].rstrip()) <= limit else fits
     return text[:end].rstrip(), text[end:].lstrip()
-
-
-def finished(text: str) -> str:
-    """The whole sentences of a text that was cut off.
-
-    >>> finished("He left. She sta"), finished("他走了。她留"), finished("He is a man who")
-    ('He left.', '他走了。', '')
-    """
-    spans = list(sentence_spans(text))
-    if spans and not _ENDED.search(text[: spans[-1][1]]):
-        spans.pop()
-    return text[: spans[-1][1]] if spans else ""
 
 
 def _fitting(text: str, limit: int, cost: Callable[[str], int]) -> int:

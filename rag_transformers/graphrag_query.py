@@ -16,7 +16,7 @@ from rag_transformers.evidence import UNRELATED_COSINE
 from rag_transformers.extractive import central_sentences, joined
 from rag_transformers.global_answers import global_work
 from rag_transformers.map_points import read_points
-from rag_transformers.models import Reply, acall, call, resolve_llm
+from rag_transformers.models import Reply, acall, call, optional_llm
 from rag_transformers.modes import is_about_nothing
 from rag_transformers.prompts import load_prompt
 from rag_transformers.querying import Answer, answer_prompt_inputs, check_question, no_data_answer, no_data_text
@@ -111,9 +111,7 @@ class GraphRAGQueryEngine(Runnable[str, QueryResult]):
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
-        aliases = {"llm_client": llm_client, "llm_invoker": llm_invoker}
-        if any(model is not None for model in (llm, *aliases.values())):
-            llm = resolve_llm(type(self).__name__, llm, aliases)
+        llm = optional_llm(type(self).__name__, llm, {"llm_client": llm_client, "llm_invoker": llm_invoker})
         if not hasattr(graph_store, "get_community_summaries"):
             raise UsageError(f"graph_store is a {type(graph_store).__name__}; give a GraphRAGStore")
         if mode not in ("best", "all"):

@@ -14,7 +14,7 @@ from rag_transformers.errors import UsageError
 from rag_transformers.extractive import central_sentences, joined
 from rag_transformers.graph import Edge, Graph, Vertex
 from rag_transformers.json_values import find_object
-from rag_transformers.models import Reply, acall, call, resolve_llm
+from rag_transformers.models import Reply, acall, call, optional_llm
 from rag_transformers.prompts import load_prompt
 from rag_transformers.report_selection import full_text
 from rag_transformers.reports import Report, ReportFinding, ReportWriter
@@ -80,9 +80,7 @@ class GraphRAGStore:
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
-        aliases = {"llm_client": llm_client, "llm_invoker": llm_invoker}
-        if any(model is not None for model in (llm, *aliases.values())):
-            llm = resolve_llm(type(self).__name__, llm, aliases)
+        llm = optional_llm(type(self).__name__, llm, {"llm_client": llm_client, "llm_invoker": llm_invoker})
         if graph is not None and not isinstance(graph, Graph):
             raise UsageError(f"graph is a {type(graph).__name__}; give a MemoryGraph, or another that is a Graph")
         self.llm: Runnable[Any, Any] | None = llm

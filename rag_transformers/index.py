@@ -28,7 +28,7 @@ from rag_transformers.errors import UsageError, check_count
 from rag_transformers.graph import Extraction
 from rag_transformers.ingestion import Failure, IndexPlan, IndexReport, Ingestion, Progress, forget
 from rag_transformers.llm_extractor import LLMExtractor
-from rag_transformers.models import resolve_llm
+from rag_transformers.models import optional_llm
 from rag_transformers.prompts import languages
 from rag_transformers.querying import Answer
 from rag_transformers.report_form import Report
@@ -145,9 +145,7 @@ class GraphIndex:
         check_count("max_context_tokens", max_context_tokens)
         if language != "auto" and language not in languages():
             raise UsageError(f"language is {language!r}; it must be auto or one of {', '.join(languages())}")
-        models = {"llm_client": llm_client, "llm_invoker": llm_invoker}
-        if any(model is not None for model in (llm, *models.values())):
-            llm = resolve_llm("GraphIndex.open", llm, models)
+        llm = optional_llm("GraphIndex.open", llm, {"llm_client": llm_client, "llm_invoker": llm_invoker})
         if extractor is not None and not isinstance(extractor, Runnable):
             kind = type(extractor).__name__
             raise UsageError(f"extractor is a {kind}; give a Runnable: RunnableLambda makes one of a function")
@@ -446,13 +444,13 @@ class GraphIndex:
                 await asyncio.to_thread(forget, self._folder, [source])
                 await asyncio.to_thread(self._folder.database.delete_documents, [source])
                 described, reported = await self._derive(work, active)
+                await asyncio.to_thread(self._folder.changed, self._folder.known.size)
                 if failed := (*described.failed, *reported.failed):
                     warnings.warn(
                         f"{len(failed)} could not be made after deleting {source}, and will be asked for at the next "
                         f"add: {failed[0]}",
                         stacklevel=2,
                     )
-                await asyncio.to_thread(self._folder.changed, self._folder.known.size)
             return known
 
     async def _rebuild(self, on_progress: Callable[[Progress], None] | None) -> IndexReport:
@@ -490,13 +488,13 @@ class GraphIndex:
                 described = await describe(making, wanted)
                 self._described = -1
             with work.timed("communities"):
-                find = lambda: find_communities(database, CommunityDetector(), self.graph, anew=anew)  # noqa: E731
-                communities = await asyncio.to_thread(find)
+                graph = await asyncio.to_thread(getattr, self, "graph")
+                detector = CommunityDetector()
+                communities = await asyncio.to_thread(find_communities, database, detector, graph, anew=anew)
             with work.timed("report"):
                 writer = ReportWriter(
                     self._llm if self._reports else None, self._language, counter=self._chunker.counter
                 )
-                graph = await asyncio.to_thread(getattr, self, "graph")
                 reported = await write_reports(database, writer, graph, communities, active, on_progress)
                 texts = [full_text(report) for report in reports_of(database).values()]
                 await self._folder.embeddings.prepare(texts, self._folder.known.size)

@@ -15,6 +15,7 @@ from rag_transformers.concurrency import Run, Usage, drained
 from rag_transformers.documents import fingerprint
 from rag_transformers.errors import ReplyError, UsageError
 from rag_transformers.graph import Extraction
+from rag_transformers.llm_extractor import LLMExtractor
 from rag_transformers.models import error_line, model_key
 from rag_transformers.searching import search_units
 from rag_transformers.stores.vectors import text_key
@@ -221,6 +222,8 @@ class Ingestion:
 
     async def extract(self, chunks: Sequence[Document]) -> tuple[int, list[Failure]]:
         """Extract chunks, storing each result as it comes; how many were made, and the failures in reading order."""
+        if not isinstance(self._extractor, LLMExtractor):
+            self._run.begin()  # only our own extractors' calls are seen by the run: nothing is there to be waited for
         try:
             return await self._extract(chunks)
         finally:

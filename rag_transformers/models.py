@@ -36,6 +36,7 @@ __all__ = [
     "embedding_model",
     "error_line",
     "model_key",
+    "optional_llm",
     "read_message",
     "resolve_llm",
     "stream",
@@ -189,6 +190,11 @@ def resolve_llm(owner: str, llm: Any, aliases: Mapping[str, Any]) -> Any:
     if not isinstance(model, Runnable):
         raise UsageError(f"{owner}: {name} is {type(model).__name__}; give a LangChain chat model or another Runnable")
     return model
+
+
+def optional_llm(owner: str, llm: Any, aliases: Mapping[str, Any]) -> Any:
+    """As :func:`resolve_llm`; None where no model was given under any of the names."""
+    return resolve_llm(owner, llm, aliases) if any(value is not None for value in (llm, *aliases.values())) else None
 
 
 def model_key(llm: Any) -> str:

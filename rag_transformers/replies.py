@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from typing import Any
 
 from rag_transformers.errors import ReplyError
@@ -12,13 +11,12 @@ from rag_transformers.records import Records
 from rag_transformers.records_items import CONTAINERS, plain_key
 from rag_transformers.records_text import heading_at, is_blank, reply_lines, visible
 from rag_transformers.records_words import example_rows, holds_names, is_no_data
-from rag_transformers.text import CLOSERS, sentence_spans
+from rag_transformers.text import finished
 
 __all__ = ["says_nothing", "unreadable", "whole", "whole_sentences", "without_example"]
 
 _log = logging.getLogger(__name__)
 
-_SENTENCE_END = re.compile(rf"[。！？｡….!?][{CLOSERS}]*$")
 _AROUND = " \t\u3000()（）*-•.。:："  # what may stand round a word such as "none"
 
 
@@ -55,11 +53,10 @@ def whole_sentences(reply: Reply) -> str:
     """
     if not reply.cut:
         return reply.text
-    ends = [end for start, end in sentence_spans(reply.text) if _SENTENCE_END.search(reply.text, start, end)]
-    if not ends:
+    if not (kept := finished(reply.text)):
         raise unreadable("it was cut off at the token limit before its first sentence ended", reply)
-    _log.warning("a reply was cut off at the token limit: %d of its %d characters are kept", ends[-1], len(reply.text))
-    return reply.text[: ends[-1]]
+    _log.warning("a reply was cut off at the token limit: %d of its %d characters are kept", len(kept), len(reply.text))
+    return kept
 
 
 def unreadable(why: str, reply: Reply, extraction: Extraction | None = None) -> ReplyError:

@@ -9,8 +9,9 @@ from rag_transformers.extractive import shortened
 from rag_transformers.models import Reply, model_key
 from rag_transformers.offline_reports import OFFLINE, language_of_content
 from rag_transformers.prompts import checked_prompt, languages, load_prompt, template_text
-from rag_transformers.report_content import Content, hash_of
+from rag_transformers.report_content import Content
 from rag_transformers.report_context import Budget
+from rag_transformers.stores.vectors import text_key
 
 if TYPE_CHECKING:
     from langchain_core.prompt_values import PromptValue
@@ -92,8 +93,8 @@ class Asking:
     def maker_key(self) -> str:
         """The hash of what makes reports, whatever they are made from."""
         if self.llm is None:
-            return hash_of([OFFLINE, self._language])
-        return hash_of([self._language, *(part for each in self._prompts for part in self.key_parts(each))])
+            return text_key(OFFLINE, self._language)
+        return text_key(self._language, *(part for each in self._prompts for part in self.key_parts(each)))
 
     def check_room(self) -> None:
         """Make sure that the budget has room for the prompt.

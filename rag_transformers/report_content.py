@@ -1,6 +1,5 @@
 """Community -> what its graph says of it, most important first."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rag_transformers.graph import Edge, Graph, Vertex, name_key
 from rag_transformers.report_citations import one_line
+from rag_transformers.stores.vectors import text_key
 
 if TYPE_CHECKING:
     from rag_transformers.communities import Community
 
-__all__ = ["Content", "GraphView", "Record", "hash_of"]
+__all__ = ["Content", "GraphView", "Record"]
 
 T = TypeVar("T", Vertex, Edge)
 
@@ -126,20 +126,7 @@ class Content:
     def key(self) -> str:
         """The hash of all that is said, in whatever order."""
         kinds = (("v", self.vertices), ("e", self.edges), ("x", self.leading))
-        return hash_of(sorted("\n".join((kind, *record.fields)) for kind, records in kinds for record in records))
-
-
-def hash_of(parts: Iterable[str]) -> str:
-    """The hash of some texts in their order.
-
-    >>> hash_of(["ab", "c"]) == hash_of(["a", "bc"])
-    False
-    """
-    digest = hashlib.blake2b(digest_size=20)
-    for part in parts:
-        encoded = part.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
-    return digest.hexdigest()
+        return text_key(*sorted("\n".join((kind, *record.fields)) for kind, records in kinds for record in records))
 
 
 def _fields(item: Vertex | Edge) -> tuple[str, ...]:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from rag_transformers.communities import Community
 from rag_transformers.offline_reports import OFFLINE, weigh, write_offline
 from rag_transformers.report_asking import Asking
-from rag_transformers.report_content import Content, GraphView, hash_of
+from rag_transformers.report_content import Content, GraphView
 from rag_transformers.report_context import Shown, fit, whole
 from rag_transformers.report_form import Report
 from rag_transformers.report_replies import Written
+from rag_transformers.stores.vectors import text_key
 
 __all__ = ["Plan", "Ready", "Settling", "by_community"]
 
@@ -104,9 +105,9 @@ class Settling:
     def _ready(self, community: Community, content: Content, shown: Shown | None) -> Ready:
         language = self._asking.language_of(content)
         if shown is None:
-            key = hash_of([OFFLINE, language, content.key])
+            key = text_key(OFFLINE, language, content.key)
         else:
-            key = hash_of([*self._asking.key_parts(language), *shown.records])
+            key = text_key(*self._asking.key_parts(language), *shown.records)
         return Ready(community, content, self.view.weight, language, shown, key)
 
 

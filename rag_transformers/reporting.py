@@ -62,16 +62,12 @@ def find_communities(
 
 def communities_of(database: "Database") -> tuple[Community, ...]:
     """The communities that hold now."""
-    now = database.current(_COMMUNITIES).get("")
-    made = database.made([now.key]) if now is not None else {}
-    return tuple(map(Community.from_dict, made[now.key])) if now is not None and now.key in made else ()
+    return tuple(map(Community.from_dict, database.held(_COMMUNITIES).get("", ())))
 
 
 def reports_of(database: "Database") -> dict[str, Report]:
     """The reports that hold now, by the id of their community."""
-    current = database.current(_REPORT)
-    made = database.made({each.key: None for each in current.values()})
-    return {item: Report.from_dict({**made[each.key], "community": item}) for item, each in current.items()}
+    return {item: Report.from_dict({**value, "community": item}) for item, value in database.held(_REPORT).items()}
 
 
 async def write_reports(

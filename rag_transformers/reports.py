@@ -12,7 +12,7 @@ from rag_transformers.concurrency import Run, current_run
 from rag_transformers.conversation import Ask, Done, Talk, aanswered, answered, check_context_size, step
 from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
 from rag_transformers.graph import Graph
-from rag_transformers.models import error_line, resolve_llm
+from rag_transformers.models import error_line, optional_llm
 from rag_transformers.report_asking import Asking, checked_language, templates
 from rag_transformers.report_content import GraphView
 from rag_transformers.report_form import Report, ReportFinding
@@ -81,8 +81,7 @@ class ReportWriter(Runnable[Any, Report]):
         llm_invoker: Any = None,
     ) -> None:
         owner, aliases = type(self).__name__, {"llm_client": llm_client, "llm_invoker": llm_invoker}
-        has_model = any(model is not None for model in (llm, *aliases.values()))
-        self.llm: Runnable[Any, Any] | None = resolve_llm(owner, llm, aliases) if has_model else None
+        self.llm: Runnable[Any, Any] | None = optional_llm(owner, llm, aliases)
         self.language = checked_language(owner, language)
         self.max_input_tokens = check_count("max_input_tokens", max_input_tokens)
         self.max_report_tokens = check_count("max_report_tokens", max_report_tokens)

@@ -29,11 +29,12 @@ from rag_transformers.descriptions import (
     given_of,
 )
 from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError, check_count
-from rag_transformers.folding import Round, finished, fold, line, split
+from rag_transformers.folding import Round, fold, line, split
 from rag_transformers.models import Reply, error_line, model_key, resolve_llm, without_secrets
 from rag_transformers.parameters import with_parameters
 from rag_transformers.records import without_reasoning
 from rag_transformers.rounds import Answers, Rounds, alimited_items, arun_rounds, limited, limited_items, run_rounds
+from rag_transformers.text import finished
 
 if TYPE_CHECKING:
     from rag_transformers.tokens import TokenCounter

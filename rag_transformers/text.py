@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-__all__ = ["CLOSERS", "HAN", "key_terms", "language_of", "sentence_spans", "sentences", "split_title", "terms"]
+__all__ = [
+    "CLOSERS",
+    "HAN",
+    "encodable",
+    "finished",
+    "key_terms",
+    "language_of",
+    "sentence_spans",
+    "sentences",
+    "split_title",
+    "terms",
+]
 
 HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 """The Han characters, for use inside the brackets of a regular expression."""
@@ -71,6 +82,7 @@ _HEADING = re.compile(
     rf"[ \t\u3000]*(?:#{{1,6}}\s|第[{_NUMERAL}百千零〇两\d]{{1,7}}[回章节節卷部篇集幕](?![{HAN}])"
     r"|(?:Chapter|CHAPTER|Part|PART|Section|SECTION|Book|BOOK)\s+[\dIVXLC]+\b)"
 )
+_FINISHED = re.compile(rf"[.!?…。！？｡；．][{CLOSERS}]*$")
 _CELLS = re.compile(r"\S(?:\t|[ ]{3,})\S|^\s*\|")
 
 
@@ -89,6 +101,16 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
         yield from _pieces(text, start, border)
         start = border
     yield from _pieces(text, start, len(text))
+
+
+def finished(text: str) -> str:
+    """The whole sentences of a text that was cut off.
+
+    >>> finished("He left. She sta"), finished("他走了。她留"), finished("He is a man who")
+    ('He left.', '他走了。', '')
+    """
+    ends = [end for start, end in sentence_spans(text) if _FINISHED.search(text, start, end)]
+    return text[: ends[-1]] if ends else ""
 
 
 def encodable(text: str) -> str:

@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableLambda
 from rag_transformers import Edge, MemoryGraph, Vertex
 from rag_transformers.concurrency import Run
 from rag_transformers.deriving import Making, describe, descriptions_of, to_describe
-from rag_transformers.errors import ReplyError
+from rag_transformers.errors import IndexDamagedError, ReplyError
 from rag_transformers.stores.database import Database
 
 
@@ -118,6 +118,13 @@ async def test_no_description_says_what_is_gone_when_its_successor_fails(databas
     changed = graph_of(*FACTS[1:], "Built it.")
     await describe(making(database, Asked(fails=("Ada Moss",))), to_describe(changed, words))
     assert descriptions_of(database) == {}
+
+
+async def test_a_description_that_was_lost_is_damage_and_no_missing_description(database: Database) -> None:
+    await describe(making(database, Asked()), to_describe(graph_of(*FACTS), words))
+    database.forget_made([now.key for now in database.current("describe").values()])
+    with pytest.raises(IndexDamagedError, match=r"records\.sqlite: what was made of .*ada moss.* is missing"):
+        descriptions_of(database)
 
 
 async def test_a_maker_without_a_model_leaves_what_a_model_made_and_a_model_makes_anew(database: Database) -> None:

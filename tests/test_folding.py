@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_transformers.errors import ConvergenceError, UsageError
-from rag_transformers.folding import Room, finished, fold, line, split
+from rag_transformers.folding import Room, fold, line, split
 from rag_transformers.tokens import token_counter
 
 SIGNS = "ab。. 中文🙂👨‍👩‍👧"
@@ -201,18 +201,3 @@ def test_a_piece_is_nearly_as_large_as_it_may_be() -> None:
 def test_a_half_surrogate_becomes_a_mark_and_a_whole_pair_its_character() -> None:
     assert line("a\ud83d b") == "a\ufffd b"
     assert line("\ud83d\ude42") == "🙂"
-
-
-@pytest.mark.parametrize(
-    ("text", "whole"),
-    [
-        ("He left. She stayed and", "He left."),
-        ("He left. She stayed.", "He left. She stayed."),
-        ("他走了。她留下，", "他走了。"),
-        ("“他走了。”她", "“他走了。”"),
-        ("No end", ""),
-        ("", ""),
-    ],
-)
-def test_of_a_cut_text_the_whole_sentences_are_finished(text: str, whole: str) -> None:
-    assert finished(text) == whole

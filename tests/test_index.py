@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -505,6 +506,26 @@ def told(prompt: str) -> str:
         return f"One text of {prompt_hash(prompt)}."
     number = prompt_hash(own_text(prompt))
     return f"Entities:\n(Ada Moss#She did {number}.)\nRelationships:\n(Ada Moss#owns#Pier 6#Since {number}.)\n"
+
+
+class TestSideBySide:
+    def test_chunks_are_embedded_while_an_extractor_without_a_model_works(self, tmp_path: Path) -> None:
+        """No call is waited for where none comes: the extraction goes on beside the embeddings, not before them."""
+        embedded, seen = threading.Event(), []
+
+        class Telling(SizedEmbeddings):
+            def embed_documents(self, texts: list[str]) -> list[list[float]]:
+                if any(PIER.page_content in text for text in texts):
+                    embedded.set()
+                return super().embed_documents(texts)
+
+        def extract(chunk: Document) -> Extraction:
+            seen.append(embedded.wait(20))
+            return Extraction([("Ada Moss", "")])
+
+        with opened(tmp_path / "index", None, Telling(8), RunnableLambda(extract)) as index:
+            assert index.add([PIER]).failed == ()
+        assert seen == [True]
 
 
 class TestDescriptions:

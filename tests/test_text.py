@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from rag_transformers.text import (
     LONGEST_SENTENCE,
+    finished,
     key_terms,
     language_of,
     sentence_spans,
@@ -250,3 +251,18 @@ class TestTerms:
     def test_any_text_has_terms_in_one_form(self, text: str) -> None:
         assert all(term and term == term.strip() for term in terms(text))
         assert set(key_terms(text)) <= set(terms(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("He left. She stayed and", "He left."),
+        ("He left. She stayed.", "He left. She stayed."),
+        ("他走了。她留下，", "他走了。"),
+        ("“他走了。”她", "“他走了。”"),
+        ("No end", ""),
+        ("", ""),
+    ],
+)
+def test_of_a_cut_text_the_whole_sentences_are_finished(text: str, whole: str) -> None:
+    assert finished(text) == whole

@@ -317,6 +317,20 @@ class Database:
         query = select(_current.c.item, _current.c.content, _current.c.key).where(_current.c.stage == stage)
         return {item: Current(content, key) for item, content, key in self._rows(query.order_by(_current.c.item))}
 
+    def held(self, stage: str) -> dict[str, Any]:
+        """What was made and holds now of a stage, by item.
+
+        Raises:
+            IndexDamagedError: Something that holds is missing.
+        """
+        current = self.current(stage)
+        made = self.made({now.key: None for now in current.values()})
+        if lacking := [item for item, now in current.items() if now.key not in made]:
+            raise IndexDamagedError(
+                f"{self.name}: what was made of {lacking[0]!r} ({stage}) is missing; restore it from a copy"
+            )
+        return {item: made[now.key] for item, now in current.items()}
+
     def put_made(self, stage: str, made: Mapping[str, Any], items: Mapping[str, Current]) -> None:
         """Store what was made, by key, and for which items it holds."""
         with self._writing() as connection:
