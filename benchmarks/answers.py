@@ -31,11 +31,18 @@ import numpy as np
 import numpy.typing as npt
 from langchain_core.documents import Document
 
+from rag_transformers.answers.querying import Answer, offline_answer
 from rag_transformers.chunking import Chunker
 from rag_transformers.embeddings import default_embeddings
-from rag_transformers.evidence import find_evidence
-from rag_transformers.querying import Answer, offline_answer
-from rag_transformers.retrieval import NEAREST_SENTENCES, Lexical, dense_scores, lexical_text, rank, sentence_texts
+from rag_transformers.retrieval.evidence import find_evidence
+from rag_transformers.retrieval.ranking import (
+    NEAREST_SENTENCES,
+    Lexical,
+    dense_scores,
+    lexical_text,
+    rank,
+    sentence_texts,
+)
 
 SETS = ("musique", "hotpotqa", "cmrc2018", "drcd")
 BOOKS = {"carol": "corpus_en/a_christmas_carol.txt", "sanguo": "corpus_zh/sanguo_001-020.txt"}

@@ -32,12 +32,12 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackHandler
 
 from rag_transformers.errors import ConvergenceError
-from rag_transformers.extractive import central_sentences, joined
-from rag_transformers.frequent_names import holds
 from rag_transformers.models import chat_model
 from rag_transformers.prompts import prompt_text
+from rag_transformers.summaries.extractive import central_sentences, joined
+from rag_transformers.summaries.frequent_names import holds
+from rag_transformers.summaries.text_summaries import ExtractiveSummary, Summary
 from rag_transformers.text import sentence_spans, sentences
-from rag_transformers.text_summaries import ExtractiveSummary, Summary
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPORA = {

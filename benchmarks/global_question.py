@@ -21,15 +21,15 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 
+from rag_transformers.answers.global_answers import global_answer
+from rag_transformers.answers.modes import asks_for_whole
+from rag_transformers.answers.quoted_reports import offline_global_answer
+from rag_transformers.answers.report_selection import full_text, report_budget, report_lexical, select_reports
 from rag_transformers.chunking import Chunker
 from rag_transformers.communities import Community, CommunityDetector
 from rag_transformers.embeddings import default_embeddings
-from rag_transformers.global_answers import global_answer
-from rag_transformers.modes import asks_for_whole
 from rag_transformers.phrases import PhraseExtractor
-from rag_transformers.quoted_reports import offline_global_answer
-from rag_transformers.report_selection import full_text, report_budget, report_lexical, select_reports
-from rag_transformers.reports import Report, ReportWriter
+from rag_transformers.reports.writer import Report, ReportWriter
 from rag_transformers.stores import MemoryGraph
 from rag_transformers.tokens import TokenCounter, token_counter
 

@@ -13,11 +13,11 @@ import time
 
 from langchain_core.documents import Document
 
+from rag_transformers.answers.local_context import local_context
+from rag_transformers.answers.vertex_finder import VertexFinder
 from rag_transformers.graph import Edge
-from rag_transformers.local_context import local_context
 from rag_transformers.stores import MemoryGraph
 from rag_transformers.tokens import token_counter
-from rag_transformers.vertex_finder import VertexFinder
 
 
 def made(edges: int, hub: int, vertices: int) -> MemoryGraph:

@@ -28,8 +28,8 @@ from langchain_core.runnables import RunnableLambda
 
 from rag_transformers.communities import Community, CommunityDetector
 from rag_transformers.graph import Edge, Vertex, name_key
-from rag_transformers.report_citations import one_line
-from rag_transformers.reports import ReportWriter
+from rag_transformers.reports.citations import one_line
+from rag_transformers.reports.writer import ReportWriter
 from rag_transformers.stores import MemoryGraph
 from rag_transformers.tokens import TokenCounter, counter_name, token_counter
 

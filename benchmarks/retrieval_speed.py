@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from rag_transformers.lexical import Lexical
-from rag_transformers.mentions import Mentions, Said
-from rag_transformers.name_reading import question_names
-from rag_transformers.nearness import SentenceVectors
-from rag_transformers.retrieval import fused, ordered
-from rag_transformers.walk import NameGraph
+from rag_transformers.retrieval.lexical import Lexical
+from rag_transformers.retrieval.mentions import Mentions, Said
+from rag_transformers.retrieval.name_reading import question_names
+from rag_transformers.retrieval.nearness import SentenceVectors
+from rag_transformers.retrieval.ranking import fused, ordered
+from rag_transformers.retrieval.walk import NameGraph
 
 SYLLABLES = "an bel cor dun el far gil hol im jor kel lun mar nor os pen quil ros sal tor ul ver wen yar zel"
 SYLLABLE = SYLLABLES.split(" ")

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 from langchain_core.runnables import RunnableLambda
 
 from rag_transformers.prompts import load_prompt
-from rag_transformers.summarising import SummarizeExtractor
+from rag_transformers.summaries.summarising import SummarizeExtractor
 from rag_transformers.tokens import counter_name, token_counter
 
 COUNT = token_counter("gpt-4o")

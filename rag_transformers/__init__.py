@@ -10,22 +10,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rag_transformers.answers import Answer
     from rag_transformers.chunking import Chunker
     from rag_transformers.communities import Community, CommunityDetector
     from rag_transformers.embeddings import default_embeddings
-    from rag_transformers.extraction import GraphExtractor, LLMExtractor
+    from rag_transformers.extraction import GraphExtractor, GraphRAGExtractor, LLMExtractor
     from rag_transformers.graph import Direction, Edge, Extraction, Vertex
-    from rag_transformers.graph_retriever import GraphRetriever
-    from rag_transformers.graphrag_extraction import GraphRAGExtractor
     from rag_transformers.graphrag_query import GraphRAGQueryEngine
     from rag_transformers.graphrag_store import GraphRAGStore
     from rag_transformers.index import GraphIndex, IndexReport
     from rag_transformers.phrases import PhraseExtractor
-    from rag_transformers.querying import Answer
     from rag_transformers.reports import Report, ReportWriter
+    from rag_transformers.retrieval.graph_retriever import GraphRetriever
     from rag_transformers.stores import ChunkHistory, MemoryGraph
-    from rag_transformers.summarising import ExtractiveSummarizeExtractor, SummarizationResult, SummarizeExtractor
-    from rag_transformers.text_summaries import ExtractiveSummary, Summary
+    from rag_transformers.summaries import (
+        ExtractiveSummarizeExtractor,
+        ExtractiveSummary,
+        SummarizationResult,
+        SummarizeExtractor,
+        Summary,
+    )
 
 __version__ = "0.1.0"
 
@@ -60,7 +64,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "querying",
+    "Answer": "answers",
     "ChunkHistory": "stores",
     "Chunker": "chunking",
     "Community": "communities",
@@ -68,23 +72,23 @@ _HOMES = {
     "Direction": "graph",
     "Edge": "graph",
     "Extraction": "graph",
-    "ExtractiveSummarizeExtractor": "summarising",
-    "ExtractiveSummary": "text_summaries",
+    "ExtractiveSummarizeExtractor": "summaries",
+    "ExtractiveSummary": "summaries",
     "GraphExtractor": "extraction",
     "GraphIndex": "index",
-    "GraphRAGExtractor": "graphrag_extraction",
+    "GraphRAGExtractor": "extraction",
     "GraphRAGQueryEngine": "graphrag_query",
     "GraphRAGStore": "graphrag_store",
-    "GraphRetriever": "graph_retriever",
+    "GraphRetriever": "retrieval.graph_retriever",
     "IndexReport": "index",
     "LLMExtractor": "extraction",
     "MemoryGraph": "stores",
     "PhraseExtractor": "phrases",
     "Report": "reports",
     "ReportWriter": "reports",
-    "SummarizationResult": "summarising",
-    "SummarizeExtractor": "summarising",
-    "Summary": "text_summaries",
+    "SummarizationResult": "summaries",
+    "SummarizeExtractor": "summaries",
+    "Summary": "summaries",
     "Vertex": "graph",
     "default_embeddings": "embeddings",
 }

@@ -8,21 +8,27 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from rag_transformers.answering import aanswer, answer, prompt_language
-from rag_transformers.citations import check_citations, unmarked
-from rag_transformers.contexts import ChunkLookup, Context, answer_context
+from rag_transformers.answers.answering import aanswer, answer, prompt_language
+from rag_transformers.answers.citations import check_citations, unmarked
+from rag_transformers.answers.contexts import ChunkLookup, Context, answer_context
+from rag_transformers.answers.global_answers import global_work
+from rag_transformers.answers.map_points import read_points
+from rag_transformers.answers.modes import is_about_nothing
+from rag_transformers.answers.querying import Answer, answer_prompt_inputs, check_question, no_data_answer, no_data_text
+from rag_transformers.answers.quoted_reports import offline_global_answer
+from rag_transformers.answers.report_selection import (
+    ChosenReport,
+    full_text,
+    report_lexical,
+    report_suits,
+    select_reports,
+)
 from rag_transformers.errors import UsageError, check_count
-from rag_transformers.evidence import UNRELATED_COSINE
-from rag_transformers.extractive import central_sentences, joined
-from rag_transformers.global_answers import global_work
-from rag_transformers.map_points import read_points
 from rag_transformers.models import Reply, acall, call, optional_llm
-from rag_transformers.modes import is_about_nothing
 from rag_transformers.prompts import load_prompt
-from rag_transformers.querying import Answer, answer_prompt_inputs, check_question, no_data_answer, no_data_text
-from rag_transformers.quoted_reports import offline_global_answer
-from rag_transformers.report_selection import ChosenReport, full_text, report_lexical, report_suits, select_reports
+from rag_transformers.retrieval.evidence import UNRELATED_COSINE
 from rag_transformers.rounds import arun_rounds, run_rounds
+from rag_transformers.summaries.extractive import central_sentences, joined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +37,8 @@ if TYPE_CHECKING:
     from langchain_core.prompt_values import PromptValue
 
     from rag_transformers.graphrag_store import GraphRAGStore
-    from rag_transformers.lexical import Lexical
-    from rag_transformers.reports import Report
+    from rag_transformers.reports.writer import Report
+    from rag_transformers.retrieval.lexical import Lexical
     from rag_transformers.tokens import TokenCounter
 
 __all__ = ["GraphRAGQueryEngine", "QueryResult"]

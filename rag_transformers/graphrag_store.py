@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rag_transformers.answers.report_selection import full_text
 from rag_transformers.communities import Community, CommunityDetector
 from rag_transformers.errors import UsageError
-from rag_transformers.extractive import central_sentences, joined
 from rag_transformers.graph import Edge, Graph, Vertex
 from rag_transformers.json_values import find_object
 from rag_transformers.models import Reply, acall, call, optional_llm
 from rag_transformers.prompts import load_prompt
-from rag_transformers.report_selection import full_text
-from rag_transformers.reports import Report, ReportFinding, ReportWriter
+from rag_transformers.reports.writer import Report, ReportFinding, ReportWriter
 from rag_transformers.stores import MemoryGraph
+from rag_transformers.summaries.extractive import central_sentences, joined
 from rag_transformers.text import language_of
 
 if TYPE_CHECKING:

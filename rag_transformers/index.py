@@ -18,24 +18,24 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 
-from rag_transformers.asker import Asker
+from rag_transformers.answers.asker import Asker
+from rag_transformers.answers.querying import Answer
+from rag_transformers.answers.report_selection import full_text
 from rag_transformers.chunking import Chunker, source_of
 from rag_transformers.communities import Community, CommunityDetector
 from rag_transformers.concurrency import Run, arun, arun_stream, run, run_stream
-from rag_transformers.deriving import Described, Making, describe, descriptions_of, to_describe
 from rag_transformers.documents import load_documents
 from rag_transformers.errors import UsageError, check_count
+from rag_transformers.extraction.llm_extractor import LLMExtractor
 from rag_transformers.graph import Extraction
-from rag_transformers.ingestion import Failure, IndexPlan, IndexReport, Ingestion, Progress, forget
-from rag_transformers.llm_extractor import LLMExtractor
+from rag_transformers.indexing.deriving import Described, Making, describe, descriptions_of, to_describe
+from rag_transformers.indexing.ingestion import Failure, IndexPlan, IndexReport, Ingestion, Progress, forget
+from rag_transformers.indexing.reporting import Reported, communities_of, find_communities, reports_of, write_reports
 from rag_transformers.models import optional_llm
 from rag_transformers.prompts import languages
-from rag_transformers.querying import Answer
-from rag_transformers.report_form import Report
-from rag_transformers.report_selection import full_text
-from rag_transformers.reporting import Reported, communities_of, find_communities, reports_of, write_reports
-from rag_transformers.reports import ReportWriter
-from rag_transformers.searching import Searcher, plain_chunk
+from rag_transformers.reports.form import Report
+from rag_transformers.reports.writer import ReportWriter
+from rag_transformers.retrieval.searching import Searcher, plain_chunk
 from rag_transformers.stores import MemoryGraph
 from rag_transformers.stores.folder import IndexFolder
 from rag_transformers.text import encodable
@@ -501,7 +501,7 @@ class GraphIndex:
         return described, reported
 
     def _summarizer(self) -> Runnable[Any, Any]:
-        from rag_transformers.summarising import ExtractiveSummarizeExtractor, SummarizeExtractor
+        from rag_transformers.summaries.summarising import ExtractiveSummarizeExtractor, SummarizeExtractor
 
         options: dict[str, Any] = {"language": self._language, "counter": self._chunker.counter}
         if self._llm is None:
@@ -515,7 +515,7 @@ class GraphIndex:
             from rag_transformers.phrases import PhraseExtractor
 
             return PhraseExtractor(language=self._language)
-        from rag_transformers.extraction import GraphExtractor
+        from rag_transformers.extraction.graph_extractor import GraphExtractor
 
         earlier = self._folder.chunk_history() if history else None
         return GraphExtractor(self._llm, earlier, language=self._language, counter=self._chunker.counter)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from rag_transformers.records_items import after_string, plain_key, string_value
+from rag_transformers.records.items import after_string, plain_key, string_value
 
 __all__ = ["JsonObject", "find_object"]
 
@@ -46,7 +46,7 @@ def find_object(reply: str, keys: Collection[str]) -> JsonObject | None:
 
     Args:
         reply: The reply, without reasoning.
-        keys: Plain keys, see :func:`rag_transformers.records_items.plain_key`; one of them is enough.
+        keys: Plain keys, see :func:`rag_transformers.records.items.plain_key`; one of them is enough.
 
     >>> find_object('Sure!\n```json\n{"Title": "The "Old" Mill", "rating": 7.5,}\n```', {"title", "rating"})
     JsonObject(values={'title': 'The "Old" Mill', 'rating': 7.5}, cut=False)

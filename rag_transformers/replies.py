@@ -8,9 +8,9 @@ from rag_transformers.errors import ReplyError
 from rag_transformers.graph import Extraction
 from rag_transformers.models import Reply
 from rag_transformers.records import Records
-from rag_transformers.records_items import CONTAINERS, plain_key
-from rag_transformers.records_text import heading_at, is_blank, reply_lines, visible
-from rag_transformers.records_words import example_rows, holds_names, is_no_data
+from rag_transformers.records.items import CONTAINERS, plain_key
+from rag_transformers.records.text import heading_at, is_blank, reply_lines, visible
+from rag_transformers.records.words import example_rows, holds_names, is_no_data
 from rag_transformers.text import finished
 
 __all__ = ["says_nothing", "unreadable", "whole", "whole_sentences", "without_example"]

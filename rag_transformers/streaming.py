@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from rag_transformers.records_text import settled, without_reasoning
+from rag_transformers.records.text import settled, without_reasoning
 
 __all__ = ["Heard", "VisibleText"]
 

@@ -14,12 +14,12 @@ from rag_transformers import concurrency
 from rag_transformers.concurrency import Run, Usage
 from rag_transformers.documents import find_files, load_documents
 from rag_transformers.errors import ConvergenceError, ModelError, ModelUnreachableError, UsageError, check_count
-from rag_transformers.long_texts import asummarize_chunks, summary_chunks
 from rag_transformers.models import chat_model, check_server, error_line
 from rag_transformers.prompts import languages
+from rag_transformers.summaries.long_texts import asummarize_chunks, summary_chunks
+from rag_transformers.summaries.text_summaries import ExtractiveSummary, Summary
+from rag_transformers.summaries.text_summarizer import TextSummarizer
 from rag_transformers.text import language_of
-from rag_transformers.text_summaries import ExtractiveSummary, Summary
-from rag_transformers.text_summarizer import TextSummarizer
 
 __all__ = ["summarize_files"]
 

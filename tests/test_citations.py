@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from rag_transformers.citations import (
+from rag_transformers.answers.citations import (
     check_citations,
     cite,
     cited_sentences,

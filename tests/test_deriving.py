@@ -8,8 +8,8 @@ from langchain_core.runnables import RunnableLambda
 
 from rag_transformers import Edge, MemoryGraph, Vertex
 from rag_transformers.concurrency import Run
-from rag_transformers.deriving import Making, describe, descriptions_of, to_describe
 from rag_transformers.errors import IndexDamagedError, ReplyError
+from rag_transformers.indexing.deriving import Making, describe, descriptions_of, to_describe
 from rag_transformers.stores.database import Database
 
 
@@ -21,7 +21,7 @@ class Asked:
         self.fails = fails
 
     def __call__(self, given: dict[str, Any]) -> Any:
-        from rag_transformers.summarising import SummarizationResult
+        from rag_transformers.summaries.summarising import SummarizationResult
 
         self.items.append(given["items"])
         if given["items"] in self.fails:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 
-from rag_transformers.decoding import DamagedTextWarning
 from rag_transformers.documents import SUFFIXES, SkippedWarning, find_files, fingerprint, load_documents
+from rag_transformers.documents.decoding import DamagedTextWarning
 from rag_transformers.errors import DocumentError, UsageError
 
 CHINESE = "林溪水厂位于北岸，每日供水约三万吨。水厂由林晚主持修建，一九九八年建成。\n"

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info
 
 from rag_transformers.embeddings import UNRELATED_TEXTS, default_embeddings, mean_cosine
 from rag_transformers.errors import UsageError
-from rag_transformers.evidence import UNRELATED_COSINE
+from rag_transformers.retrieval.evidence import UNRELATED_COSINE
 
 TEXTS = [f"The ferry number {number} crosses the river at {number} o'clock. 第{number}班渡船。" for number in range(70)]
 

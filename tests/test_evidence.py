@@ -6,8 +6,8 @@ from langchain_core.documents import Document
 
 from rag_transformers.embeddings import default_embeddings
 from rag_transformers.errors import UsageError
-from rag_transformers.evidence import Evidence, best_findings, find_evidence, holds, term_shares
-from rag_transformers.retrieval import Lexical, lexical_text, rank, sentence_texts
+from rag_transformers.retrieval.evidence import Evidence, best_findings, find_evidence, holds, term_shares
+from rag_transformers.retrieval.ranking import Lexical, lexical_text, rank, sentence_texts
 
 TEXTS = {
     "oswin": "Oswin\nOswin is a town on the river Tarn. It had 4,100 inhabitants in 1950. Its weir was built by monks.",

@@ -22,7 +22,7 @@ from scripted_model import ScriptedChatModel, hash_reply
 from rag_transformers import ChunkHistory, MemoryGraph
 from rag_transformers.concurrency import Run, run
 from rag_transformers.errors import ModelError, ReplyError, UsageError
-from rag_transformers.extraction import GraphExtractor, LLMExtractor
+from rag_transformers.extraction.graph_extractor import GraphExtractor, LLMExtractor
 from rag_transformers.graph import Extraction
 from rag_transformers.models import model_key
 from rag_transformers.prompts import languages, load_prompt, prompt_text

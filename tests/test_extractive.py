@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_transformers.errors import UsageError
-from rag_transformers.extractive import central_sentences, joined, shortened
-from rag_transformers.frequent_names import frequent_names, holds
+from rag_transformers.summaries.extractive import central_sentences, joined, shortened
+from rag_transformers.summaries.frequent_names import frequent_names, holds
 from rag_transformers.text import sentences
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -196,7 +196,7 @@ class TestLongTexts:
 
 def test_it_is_the_same_whatever_the_hash_seed() -> None:
     code = (
-        "from rag_transformers.extractive import central_sentences\n"
+        "from rag_transformers.summaries.extractive import central_sentences\n"
         f"print(central_sentences([{HARBOUR!r}, {BRIDGE!r}], 200))"
     )
     told = {

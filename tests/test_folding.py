@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_transformers.errors import ConvergenceError, UsageError
-from rag_transformers.folding import Room, fold, line, split
+from rag_transformers.summaries.folding import Room, fold, line, split
 from rag_transformers.tokens import token_counter
 
 SIGNS = "ab。. 中文🙂👨‍👩‍👧"

@@ -14,7 +14,7 @@ from scripted_model import ScriptedChatModel
 from rag_transformers import Extraction, GraphExtractor, GraphRAGExtractor, LLMExtractor
 from rag_transformers.concurrency import Run, run
 from rag_transformers.errors import ModelError, ReplyError, UsageError
-from rag_transformers.gleaning import adds, merged
+from rag_transformers.extraction.gleaning import adds, merged
 from rag_transformers.prompts import languages, load_prompt, prompt_text
 
 TEXT = "Ada Moss founded the Grain Trust in Port Ellery, and Orrin Vale keeps its books."

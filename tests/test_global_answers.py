@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from scripted_model import ScriptedChatModel, stage_reply
 
-from rag_transformers.communities import Community
-from rag_transformers.concurrency import Run, Usage
-from rag_transformers.errors import ModelError, UsageError
-from rag_transformers.global_answers import aglobal_answer, global_answer
-from rag_transformers.map_points import Point, read_points
-from rag_transformers.querying import Answer, no_data_text
-from rag_transformers.quoted_reports import offline_global_answer
-from rag_transformers.report_selection import (
+from rag_transformers.answers.global_answers import aglobal_answer, global_answer
+from rag_transformers.answers.map_points import Point, read_points
+from rag_transformers.answers.querying import Answer, no_data_text
+from rag_transformers.answers.quoted_reports import offline_global_answer
+from rag_transformers.answers.report_selection import (
     ChosenReport,
     brief_text,
     full_text,
@@ -27,7 +24,10 @@ from rag_transformers.report_selection import (
     report_lexical,
     select_reports,
 )
-from rag_transformers.reports import Report, ReportFinding
+from rag_transformers.communities import Community
+from rag_transformers.concurrency import Run, Usage
+from rag_transformers.errors import ModelError, UsageError
+from rag_transformers.reports.writer import Report, ReportFinding
 
 TEXTS = {
     "c1": "The tide mill ground barley. Its miller was Jory Penn.\nHe left in 1921.",

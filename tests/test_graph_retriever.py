@@ -14,10 +14,10 @@ from langchain_core.runnables import RunnableLambda
 
 from rag_transformers import Extraction, GraphIndex
 from rag_transformers.errors import NoIndexError, UsageError
-from rag_transformers.graph_retriever import GraphRetriever
-from rag_transformers.nearness import SentenceVectors
-from rag_transformers.retrieval import fused
-from rag_transformers.searching import Found, Searcher
+from rag_transformers.retrieval.graph_retriever import GraphRetriever
+from rag_transformers.retrieval.nearness import SentenceVectors
+from rag_transformers.retrieval.ranking import fused
+from rag_transformers.retrieval.searching import Found, Searcher
 
 ENGLISH = {
     "quill": "Marta Quill\nMarta Quill was a clockmaker who learned her trade with Osbert Flint.",
@@ -208,7 +208,7 @@ def test_with_too_many_vectors_for_memory_the_search_structure_is_asked(
     with GraphIndex.open(tmp_path / "index") as index:
         index.add(documents(texts))
         held = content(index.retrieve(question))
-    monkeypatch.setattr("rag_transformers.searching.MOST_BYTES", 0)
+    monkeypatch.setattr("rag_transformers.retrieval.searching.MOST_BYTES", 0)
     monkeypatch.setattr(SentenceVectors, "near", lambda self, vector: pytest.fail("held in memory"))
     with GraphIndex.open(tmp_path / "index") as index:
         searched = content(index.retrieve(question))

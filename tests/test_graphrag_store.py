@@ -10,11 +10,11 @@ import pytest
 from langchain_core.documents import Document
 from scripted_model import ScriptedChatModel
 
+from rag_transformers.answers.querying import no_data_text
 from rag_transformers.errors import ModelError, UsageError
 from rag_transformers.graph import Edge, Vertex
 from rag_transformers.graphrag_query import GraphRAGQueryEngine
 from rag_transformers.graphrag_store import GraphRAGStore
-from rag_transformers.querying import no_data_text
 from rag_transformers.stores import MemoryGraph
 
 MILL = [

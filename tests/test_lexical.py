@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_transformers.errors import IndexDamagedError
-from rag_transformers.lexical import Lexical
+from rag_transformers.retrieval.lexical import Lexical
 from rag_transformers.text import terms
 
 PASSAGES = [

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from rag_transformers.contexts import Context
+from rag_transformers.answers.contexts import Context
+from rag_transformers.answers.local_context import local_context
+from rag_transformers.answers.querying import read_answer
+from rag_transformers.answers.vertex_finder import VertexFinder
 from rag_transformers.errors import UsageError
 from rag_transformers.graph import Edge, Vertex
-from rag_transformers.local_context import local_context
-from rag_transformers.querying import read_answer
-from rag_transformers.reports import Report
+from rag_transformers.reports.writer import Report
 from rag_transformers.stores import MemoryGraph
-from rag_transformers.vertex_finder import VertexFinder
 
 
 def words(text: str) -> int:

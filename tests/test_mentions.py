@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_transformers.errors import IndexDamagedError
-from rag_transformers.mention_words import is_short, joined, mention_key, parts, title_key, words
-from rag_transformers.mentions import Mentions, Said
+from rag_transformers.retrieval.mention_words import is_short, joined, mention_key, parts, title_key, words
+from rag_transformers.retrieval.mentions import Mentions, Said
 
 
 def mentions(*said: Said) -> Mentions:
@@ -172,7 +172,7 @@ class TestChange:
     def test_only_chunks_that_hold_a_new_name_are_matched_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         said = [Said("", ["It rained on the mill."], []), Said("", ["The salt mill."], []), Said("", [], ["Salt Mill"])]
         old = Mentions("01", lambda stamps: [said[int(s)] for s in stamps])
-        from rag_transformers.mention_matching import Matcher
+        from rag_transformers.retrieval.mention_matching import Matcher
 
         matched, found_in = [], Matcher.found_in
 
@@ -194,7 +194,7 @@ class TestBytes:
 
     def test_what_another_version_wrote_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         data = mentions(Said("", ["Ada Moss."], ["Ada Moss"])).to_bytes()
-        monkeypatch.setattr("rag_transformers.mentions._FORM", 0)
+        monkeypatch.setattr("rag_transformers.retrieval.mentions._FORM", 0)
         with pytest.raises(IndexDamagedError, match="form"):
             Mentions.from_bytes(data)
 

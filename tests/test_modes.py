@@ -3,8 +3,8 @@
 import pytest
 from langchain_core.documents import Document
 
-from rag_transformers.evidence import Evidence, Finding
-from rag_transformers.modes import asks_for_whole, choose_mode, is_about_nothing, is_general
+from rag_transformers.answers.modes import asks_for_whole, choose_mode, is_about_nothing, is_general
+from rag_transformers.retrieval.evidence import Evidence, Finding
 
 WHOLE = [
     "What are the main themes?",

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from rag_transformers.concurrency import Usage
-from rag_transformers.embeddings import default_embeddings
-from rag_transformers.errors import UsageError
-from rag_transformers.evidence import Evidence, find_evidence
-from rag_transformers.prompts import load_prompt
-from rag_transformers.querying import (
+from rag_transformers.answers.querying import (
     Answer,
     Citation,
     Context,
@@ -24,7 +19,12 @@ from rag_transformers.querying import (
     offline_answer,
     read_answer,
 )
-from rag_transformers.retrieval import Lexical, lexical_text, sentence_texts
+from rag_transformers.concurrency import Usage
+from rag_transformers.embeddings import default_embeddings
+from rag_transformers.errors import UsageError
+from rag_transformers.prompts import load_prompt
+from rag_transformers.retrieval.evidence import Evidence, find_evidence
+from rag_transformers.retrieval.ranking import Lexical, lexical_text, sentence_texts
 
 
 def words(text: str) -> int:

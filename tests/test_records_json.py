@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rag_transformers.prompts import languages, prompt_text
 from rag_transformers.records import Records, parse_json_records, parse_records
-from rag_transformers.records_json import find_items
-from rag_transformers.records_text import visible
+from rag_transformers.records.json_records import find_items
+from rag_transformers.records.text import visible
 
 GRAPH = {
     "entities": [

@@ -25,7 +25,7 @@ from rag_transformers.concurrency import Run
 from rag_transformers.errors import ModelUnreachableError, UsageError
 from rag_transformers.graph import Edge, Vertex
 from rag_transformers.prompts import load_prompt
-from rag_transformers.reports import Report, ReportFinding, ReportWriter
+from rag_transformers.reports.writer import Report, ReportFinding, ReportWriter
 from rag_transformers.stores import MemoryGraph
 
 GOOD = {

@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 
 from rag_transformers.embeddings import default_embeddings
 from rag_transformers.errors import UsageError
-from rag_transformers.retrieval import (
+from rag_transformers.retrieval.ranking import (
     NEAREST_SENTENCES,
     TITLE_WEIGHT,
     Lexical,

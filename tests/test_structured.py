@@ -18,8 +18,8 @@ from scripted_model import ScriptedChatModel
 from rag_transformers import Extraction, GraphExtractor, GraphIndex, GraphRAGExtractor
 from rag_transformers.concurrency import Run, run
 from rag_transformers.errors import ModelError, ReplyError, UsageError
+from rag_transformers.extraction.structured import SCHEMA, StructuredModel
 from rag_transformers.prompts import languages, load_prompt, prompt_text
-from rag_transformers.structured import SCHEMA, StructuredModel
 
 TEXT = "Wren Holloway steers the ferry Kittiwake."
 ENTITIES = [

@@ -24,7 +24,7 @@ from scripted_model import ScriptedChatModel, stage_reply
 from rag_transformers.concurrency import Run
 from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError
 from rag_transformers.prompts import languages, load_prompt, prompt_text
-from rag_transformers.summarising import (
+from rag_transformers.summaries.summarising import (
     Descriptions,
     ExtractiveSummarizeExtractor,
     SummarizationResult,

@@ -20,12 +20,12 @@ from scripted_model import ScriptedChatModel
 
 from rag_transformers.concurrency import Run
 from rag_transformers.errors import ConvergenceError, ModelError, ReplyError, UsageError
-from rag_transformers.long_texts import summarize_chunks, summary_chunks
-from rag_transformers.merging import SEPARATOR, packed, pieces, total
 from rag_transformers.models import chat_model
 from rag_transformers.prompts import load_prompt
-from rag_transformers.text_summaries import MOST_ROUNDS, ExtractiveSummary, Summary
-from rag_transformers.text_summarizer import TextSummarizer
+from rag_transformers.summaries.long_texts import summarize_chunks, summary_chunks
+from rag_transformers.summaries.merging import SEPARATOR, packed, pieces, total
+from rag_transformers.summaries.text_summaries import MOST_ROUNDS, ExtractiveSummary, Summary
+from rag_transformers.summaries.text_summarizer import TextSummarizer
 
 MOST = 1024 * 1024
 LONG = "The mill at Leeds burned down in 1911, and Ada Moss, who owned it, built it up again. "

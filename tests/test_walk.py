@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rag_transformers.mentions import Mentions, Said
-from rag_transformers.ragged import Ragged
-from rag_transformers.walk import NameGraph
+from rag_transformers.retrieval.mentions import Mentions, Said
+from rag_transformers.retrieval.ragged import Ragged
+from rag_transformers.retrieval.walk import NameGraph
 
 Floats = npt.NDArray[np.float64]
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TextIO
 
 from rag_transformers.errors import UsageError
 from rag_transformers.exports.cypher import write_cypher
-from rag_transformers.exports.files import replacing, usage_errors
 from rag_transformers.exports.graphml import write_graphml
 from rag_transformers.exports.json_graph import write_json
 from rag_transformers.exports.rows import GraphRows
@@ -23,6 +22,7 @@ from rag_transformers.exports.tables import (
     write_neo4j_vertices,
     write_vertex_table,
 )
+from rag_transformers.files import replacing, usage_errors
 from rag_transformers.graph import Graph
 
 __all__ = ["Exported", "export_graph", "formats"]
