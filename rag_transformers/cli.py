@@ -53,13 +53,18 @@ def _index(given: argparse.Namespace) -> int:
     from rag_transformers.documents import load_documents
 
     documents = load_documents(
-        given.paths, text_column=given.text_column, title_column=given.title_column, encoding=given.encoding
+        given.paths,
+        text_column=given.text_column,
+        title_column=given.title_column,
+        encoding=given.encoding,
+        may_be_empty=given.sync,
     )
+    sync = given.paths if given.sync else ()
     with _open(given) as index:
         if given.dry_run:
-            return _dry_run(index, documents)
+            return _dry_run(index, documents, sync)
         with _progress_bar(bool(given.model)) as show:
-            report = index.add(documents, on_progress=show)
+            report = index.add(documents, sync=sync, on_progress=show)
     _print_report(report, given.out)
     return _tell_failures(report)
 
@@ -101,7 +106,9 @@ def _stats(given: argparse.Namespace) -> int:
 
 def _delete(given: argparse.Namespace) -> int:
     with _open(given) as index:
-        unknown = [source for source in map(_read_argument, given.sources) if not index.delete(source)]
+        held, asked = set(index.sources()), list(map(_read_argument, given.sources))
+        unknown = [source for source in asked if source not in held]
+        index.delete([source for source in asked if source in held])
     for source in unknown:
         print(f"not in the index: {source}", file=sys.stderr)
     removed = len(given.sources) - len(unknown)
@@ -115,6 +122,19 @@ def _rebuild(given: argparse.Namespace) -> int:
         communities = len(index.communities)
     print(f"{communities} communities, {report.reported} reports written")
     return _tell_failures(report)
+
+
+def _repair(given: argparse.Namespace) -> int:
+    from rag_transformers.index import GraphIndex
+    from rag_transformers.models import check_server, embedding_model
+
+    embeddings = None
+    if given.embedding_model:
+        check_server(given.base_url)
+        embeddings = embedding_model(given.embedding_model, given.base_url)
+    report = GraphIndex.repair(given.out, embeddings)
+    print(report)
+    return 1 if report.lost else 0
 
 
 def _export(given: argparse.Namespace) -> int:
@@ -136,9 +156,13 @@ def _tell_failures(report: "IndexReport") -> int:
     return 1 if report.failed else 0
 
 
-def _dry_run(index: "GraphIndex", documents: Sequence[Any]) -> int:
-    plan = index.plan(documents)
+def _dry_run(index: "GraphIndex", documents: Sequence[Any], sync: Sequence[str]) -> int:
+    plan = index.plan(documents, sync=sync)
     print(f"{plan.documents} documents, {plan.unchanged} of them unchanged; {plan.chunks} chunks to extract")
+    if plan.found:
+        print(f"{plan.found} more chunks are extracted already, and are found again")
+    if plan.removed:
+        print(f"{plan.removed} documents that are gone are removed")
     print(f"{plan.calls} model calls for extraction, with about {plan.prompt_tokens:,} prompt tokens; nothing was done")
     if plan.calls:
         print("on top come the calls for descriptions and reports, which depend on what the replies hold")
@@ -146,14 +170,18 @@ def _dry_run(index: "GraphIndex", documents: Sequence[Any]) -> int:
 
 
 def _print_report(report: "IndexReport", out: str) -> None:
-    print(f"documents  {report.documents} ({report.added} new, {report.changed} changed, {report.unchanged} unchanged)")
-    failed = sum(failure.stage == "extract" for failure in report.failed)
-    print(f"chunks     {report.chunks} ({report.extracted} extracted now, {failed} failed)")
+    changes = {"new": report.added, "changed": report.changed, "unchanged": report.unchanged, "removed": report.removed}
+    said = ", ".join(f"{count} {what}" for what, count in changes.items() if count or what != "removed")
+    print(f"documents  {report.documents} ({said})")
+    print(f"chunks     {report.chunks}")
     print(f"vertices   {report.vertices}")
     print(f"edges      {report.edges}")
-    print(f"written    {report.described} descriptions, {report.reported} reports")
-    if report.usage.calls:
-        usage = report.usage
+    for stage, did in report.stages.items():
+        line = f"{stage:9}  {did.made} made, {did.kept} kept, {did.failed} failed, {did.seconds:.1f} s"
+        if (usage := did.usage).calls:
+            line += f", {usage.calls} calls, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
+        print(line)
+    if (usage := report.usage).calls:
         print(f"model      {usage.calls} calls, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens")
     print(f"time       {report.seconds['all']:.1f} s")
     print(f"index      {out}")
@@ -166,12 +194,13 @@ def _open(given: argparse.Namespace) -> "GraphIndex":
     from rag_transformers.models import chat_model, check_server, embedding_model
 
     options: dict[str, Any] = {"language": given.language}
+    waits = {"timeout": given.timeout} if "timeout" in given else {}
     if given.model or given.embedding_model:
         check_server(given.base_url)
     if given.model:
-        options["llm"] = chat_model(given.model, given.base_url)
+        options["llm"] = chat_model(given.model, given.base_url, **waits)
     if given.embedding_model:
-        options["embeddings"] = embedding_model(given.embedding_model, given.base_url)
+        options["embeddings"] = embedding_model(given.embedding_model, given.base_url, **waits)
     if "concurrency" in given:
         options["concurrency"] = given.concurrency
         options["chunker"] = Chunker(given.chunk_size, given.chunk_overlap)
@@ -200,6 +229,7 @@ def _parser() -> argparse.ArgumentParser:
     index.add_argument("--title-column", metavar="NAME", help="the column or field of the title")
     index.add_argument("--encoding", metavar="NAME", help="the encoding of the files (default: UTF-8, else detected)")
     index.add_argument("--no-reports", action="store_true", help="write the reports on communities without the model")
+    index.add_argument("--sync", action="store_true", help="take out documents that are gone from the PATHs given")
     index.add_argument("--dry-run", action="store_true", help="say how many chunks, calls and tokens it would take")
     index.set_defaults(run=_index)
 
@@ -236,6 +266,12 @@ def _parser() -> argparse.ArgumentParser:
     rebuild.add_argument("out", metavar="DIR", help="the folder of the index")
     rebuild.set_defaults(run=_rebuild)
 
+    repair = commands.add_parser(
+        "repair", help="check the databases of an index, and make what is derived anew from its records"
+    )
+    repair.add_argument("out", metavar="DIR", help="the folder of the index")
+    repair.set_defaults(run=_repair)
+
     export = commands.add_parser("export", help="write the graph for other tools")
     export.add_argument("out", metavar="DIR", help="the folder of the index")
     export.add_argument("--format", required=True, choices=("graphml", "json", "csv", "cypher", "csv-neo4j"))
@@ -249,12 +285,12 @@ def _parser() -> argparse.ArgumentParser:
     stats.add_argument("--json", action="store_true", help="print the same as data")
     stats.set_defaults(run=_stats)
 
-    for command in (index, query, summarize, delete, rebuild, export, stats):
-        _add_model_options(command, embeds=command is not summarize)
+    for command in (index, query, summarize, delete, rebuild, repair, export, stats):
+        _add_model_options(command, embeds=command is not summarize, asks=command not in (repair, export, stats))
     return parser
 
 
-def _add_model_options(command: argparse.ArgumentParser, embeds: bool = True) -> None:
+def _add_model_options(command: argparse.ArgumentParser, embeds: bool = True, asks: bool = True) -> None:
     models = command.add_argument_group(
         "models", "Without --model nothing leaves this machine. The key is OPENAI_API_KEY."
     )
@@ -266,12 +302,27 @@ def _add_model_options(command: argparse.ArgumentParser, embeds: bool = True) ->
         models.add_argument(
             "--embedding-model", type=_named, metavar="NAME", help="an embedding model there (default: offline)"
         )
+    if asks:
+        models.add_argument(
+            "--timeout",
+            type=_seconds,
+            default=120.0,
+            metavar="SECONDS",
+            help="how long the server may be silent in one call, which is then made once more (default 120)",
+        )
     models.add_argument(
         "--language",
         default="auto",
         metavar="NAME",
         help="auto, en, zh, or a folder of your own prompts (default auto)",
     )
+
+
+def _seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < (seconds := float(text)) < float("inf"):
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
 
 
 def _named(text: str) -> str:

@@ -8,15 +8,17 @@ import queue
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rag_transformers.errors import UsageError, check_count
+from rag_transformers.errors import ModelUnreachableError, UsageError, check_count
 
 __all__ = ["Run", "Usage", "arun", "arun_stream", "current_run", "drained", "run", "run_stream"]
 
 T = TypeVar("T")
+
+_FEWEST = 3  # calls that came to nothing, before a run is stopped for it
 
 _current: contextvars.ContextVar["Run | None"] = contextvars.ContextVar("rag_transformers_run", default=None)
 
@@ -39,6 +41,14 @@ class Usage:
             self.calls + other.calls,
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
+        )
+
+    def __sub__(self, other: "Usage") -> "Usage":
+        """What was spent since another usage."""
+        return Usage(
+            self.calls - other.calls,
+            self.prompt_tokens - other.prompt_tokens,
+            self.completion_tokens - other.completion_tokens,
         )
 
 
@@ -100,6 +110,8 @@ class Run:
         self._lock = threading.Lock()
         self._slots = _Slots(concurrency)
         self._begun: Future[None] = Future()
+        self._ended: Future[None] = Future()
+        self._failures = 0
 
     def begin(self) -> None:
         """Let those go on who wait for the first call, or for its being known that there is none."""
@@ -156,8 +168,36 @@ class Run:
             self._slots.give()
 
     def stop(self, error: Exception) -> None:
-        """Ask no more: this error would meet every further call too."""
-        self.stopped = self.stopped or error
+        """Ask no more: this error would meet every further call too. Those who wait for their next try are woken."""
+        with self._lock:
+            self.stopped = self.stopped or error
+            if not self._ended.done():
+                self._ended.set_result(None)
+
+    def failed(self, error: Exception) -> None:
+        """Note a call in which the server failed, and stop when nothing speaks for it any more.
+
+        That is when as many calls in a row came to nothing as may be in flight, though each was tried again: then all
+        that can be asked at one time met it, and to go on would cost the timeout for every chunk that is left. A few
+        bad chunks in a small run do not stop it: fewer than three are never enough.
+        """
+        with self._lock:
+            self._failures += 1
+            count = self._failures
+        if count >= max(self.concurrency, _FEWEST):
+            self.stop(ModelUnreachableError(f"{count} calls in a row came to nothing, the last one with: {error}"))
+
+    def answered(self) -> None:
+        """Note that the server gave an answer, be it a refusal."""
+        self._failures = 0
+
+    def pause(self, seconds: float) -> None:
+        """Wait in a thread, but no longer than the run goes on."""
+        wait([self._ended], seconds)
+
+    async def apause(self, seconds: float) -> None:
+        """Wait in a coroutine, but no longer than the run goes on."""
+        await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=seconds)
 
     def spent(self, usage: Usage) -> None:
         """Add what a call cost."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from rag_transformers.errors import ModelError, ReplyError
+from rag_transformers.errors import ContextOverflowError, ModelError, ReplyError
 from rag_transformers.models import Reply, acall, call
 
 if TYPE_CHECKING:
@@ -83,6 +83,10 @@ async def aanswered(ask: Ask, config: RunnableConfig) -> Reply | ModelError:
         return error
 
 
+class _CutPromptError(ContextOverflowError, ReplyError):
+    """The reply to a prompt of which the server read only a part, and did not say so."""
+
+
 def next_turn(prompt: "PromptValue", said: str, text: str) -> "PromptValue":
     """The conversation with what the model said, and what it is told then.
 
@@ -104,7 +108,7 @@ def with_note(prompt: "PromptValue", note: str) -> "PromptValue":
 
 
 def check_context_size(ask: Ask, reply: Reply, error: ReplyError, count: Callable[[str], int]) -> None:
-    """Name the likely cause where a server read only the end of a prompt; to ask again would be of no use.
+    """Name the likely cause where a server read only the end of a prompt; to ask the same again would be of no use.
 
     Args:
         ask: What was asked.
@@ -113,12 +117,12 @@ def check_context_size(ask: Ask, reply: Reply, error: ReplyError, count: Callabl
         count: Counts tokens.
 
     Raises:
-        ReplyError: The server read less than half of what was sent.
+        ContextOverflowError: The server read less than half of what was sent.
     """
     read = reply.usage.prompt_tokens
     if read and read < (sent := count(ask.prompt.to_string())) / 2:
         cause = f"the server read {read} tokens of a prompt of about {sent}, so its context (num_ctx) is too small"
-        raise ReplyError(f"{cause}; {error}", reply=error.reply, finish_reason=error.finish_reason) from error
+        raise _CutPromptError(f"{cause}; {error}", reply=error.reply, finish_reason=error.finish_reason) from error
 
 
 @contextlib.contextmanager

@@ -5,10 +5,14 @@ RagTransformersError
 │   ├── DocumentError               a file or document that cannot be read
 │   ├── ConvergenceError            summaries that do not get short enough; carries the last ones
 │   ├── NoIndexError                the folder holds no index
+│   ├── IndexLockedError            another process writes to the index now
 │   └── IndexMismatchError          the index was made with other settings (embeddings, a newer format)
 ├── IndexDamagedError               a file of an index is broken; nothing was overwritten
+├── StorageError                    an index cannot be written now: the disk is full, or the folder may not be written
 └── ModelError                      the model, or the way to it, failed
-    ├── ModelUnreachableError       no server, no key, wrong key, or an unknown model
+    ├── ModelUnreachableError       no server, no key, wrong key, no credit, or an unknown model
+    ├── ModelBusyError              the server failed, had no room, or was too slow; the same may work later
+    ├── ContextOverflowError        the prompt is longer than the model takes
     └── ReplyError                  the model answered, but not with what was asked for; carries the reply
 """
 
@@ -19,15 +23,19 @@ if TYPE_CHECKING:
     from rag_transformers.graph import Extraction
 
 __all__ = [
+    "ContextOverflowError",
     "ConvergenceError",
     "DocumentError",
     "IndexDamagedError",
+    "IndexLockedError",
     "IndexMismatchError",
+    "ModelBusyError",
     "ModelError",
     "ModelUnreachableError",
     "NoIndexError",
     "RagTransformersError",
     "ReplyError",
+    "StorageError",
     "UsageError",
     "check_count",
 ]
@@ -69,6 +77,14 @@ class IndexMismatchError(UsageError):
     """An index that was made with other settings, such as other embeddings."""
 
 
+class IndexLockedError(UsageError):
+    """Another process writes to the index now; the message says which, and since when."""
+
+
+class StorageError(RagTransformersError):
+    """An index cannot be written now; what was stored before is there."""
+
+
 class IndexDamagedError(RagTransformersError):
     """A file of an index is broken; the message names it, and nothing was overwritten."""
 
@@ -78,7 +94,15 @@ class ModelError(RagTransformersError):
 
 
 class ModelUnreachableError(ModelError):
-    """No server, no key, a refused key, or a model that the server does not have."""
+    """No server, no key, a refused key, no credit, or a model that the server does not have."""
+
+
+class ModelBusyError(ModelError):
+    """The server failed, had no room, lost the connection, or did not answer in time: the same may work later."""
+
+
+class ContextOverflowError(ModelError):
+    """The prompt is longer than the model takes; a shorter one may work."""
 
 
 class ReplyError(ModelError):

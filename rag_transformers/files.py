@@ -4,13 +4,17 @@ import contextlib
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
 from rag_transformers.errors import UsageError
 
-__all__ = ["replacing", "usage_errors"]
+__all__ = ["is_unfinished", "replacing", "sweep", "usage_errors"]
+
+_PART = ".part"
+_OLD = 3600.0  # seconds after which a file that was never finished belongs to nobody
 
 
 @contextlib.contextmanager
@@ -37,7 +41,7 @@ def replacing(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
     place = Path(os.path.realpath(path))
     if place.exists() and not os.access(place, os.W_OK):  # renaming would not mind
         raise PermissionError(None, "it is write-protected")
-    beside = place.with_name(f".{secrets.token_hex(8)}.part")
+    beside = place.with_name(f".{secrets.token_hex(8)}{_PART}")
     try:
         with open(beside, "x", encoding=encoding, newline="") as out:
             yield out
@@ -50,6 +54,19 @@ def replacing(path: Path, encoding: str = "utf-8") -> Iterator[TextIO]:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file's name is one under which :func:`replacing` writes; it stays where the process is killed."""
+    return name.startswith(".") and name.endswith(_PART)
+
+
+def sweep(folder: Path) -> None:
+    """Delete what :func:`replacing` left unfinished in a folder; what is young may be being written by somebody."""
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            if is_unfinished(path.name) and path.stat().st_mtime < time.time() - _OLD:
+                path.unlink()
 
 
 @contextlib.contextmanager

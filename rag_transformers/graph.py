@@ -7,7 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from rag_transformers.errors import UsageError
@@ -79,7 +79,8 @@ class Vertex:
     Args:
         name: How it is shown; not empty.
         **props: Anything to keep. Known here: ``description`` (str) or ``descriptions`` (list of str), ``chunks``
-            (list of ids of the chunks that it comes from) and ``type``.
+            (list of ids of the chunks that it comes from), ``type``, and ``unheld`` (True where none of these chunks
+            holds its name, see :class:`Extraction`).
 
     Raises:
         UsageError: The name is empty.
@@ -131,7 +132,7 @@ class Edge:
         source: Name of the vertex that it leaves; not empty.
         target: Name of the vertex that it reaches; not empty.
         name: The relation; not empty.
-        **props: As for :class:`Vertex`; also ``weight``.
+        **props: As for :class:`Vertex`; also ``weight``. It is ``unheld`` where none of its chunks holds both ends.
 
     Raises:
         UsageError: One of the three is empty.
@@ -194,6 +195,9 @@ class Extraction:
         relationships: (source, relation, target, summary) each; a summary may be empty.
         types: One for each entity, or none at all.
         weights: One for each relationship, or none at all.
+        unheld: Those of its names that the chunk's text does not hold. The extractors that ask a model note them: a
+            model may have them from the history it was shown, from an instruction in it, or from itself. A note on the
+            rows, so that two extractions with equal rows are equal whatever it says.
 
     Raises:
         UsageError: A row of the wrong shape, an empty name, or types or weights that do not line up.
@@ -207,6 +211,7 @@ class Extraction:
     relationships: Sequence[tuple[str, str, str, str]] = ()
     types: Sequence[str] = ()
     weights: Sequence[float] = ()
+    unheld: Sequence[str] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Freeze the rows, and refuse what is no extraction."""
@@ -216,6 +221,7 @@ class Extraction:
         freeze(self, "relationships", _rows("relationships", self.relationships, columns, {0, 1, 2}))
         freeze(self, "types", tuple(self.types))
         freeze(self, "weights", tuple(map(_weight, self.weights)))
+        freeze(self, "unheld", tuple(_named("a name in Extraction.unheld", name) for name in self.unheld))
         for name, given, rows in (("types", self.types, self.entities), ("weights", self.weights, self.relationships)):
             if given and len(given) != len(rows):
                 raise UsageError(
@@ -239,7 +245,8 @@ class Extraction:
         kept = set(itertools.islice(dict.fromkeys(keys), limit))
         numbers = [number for number, key in enumerate(keys) if key in kept]
         weights = [self.weights[number] for number in numbers] if self.weights else ()
-        return Extraction(self.entities, [self.relationships[number] for number in numbers], self.types, weights)
+        rows = [self.relationships[number] for number in numbers]
+        return Extraction(self.entities, rows, self.types, weights, self.unheld)
 
     def to_dict(self) -> dict[str, Any]:
         """The extraction as JSON-ready data; what is empty is left out."""

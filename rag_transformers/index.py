@@ -6,48 +6,48 @@ changes nothing, and a run that was killed goes on where it stopped.
 """
 
 import asyncio
-import dataclasses
+import contextlib
 import threading
-import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 
 from rag_transformers.answers.asker import Asker
 from rag_transformers.answers.querying import Answer
-from rag_transformers.answers.report_selection import full_text
 from rag_transformers.chunking import Chunker, source_of
-from rag_transformers.communities import Community, CommunityDetector
+from rag_transformers.communities import Community
 from rag_transformers.concurrency import Run, arun, arun_stream, run, run_stream
-from rag_transformers.documents import load_documents
+from rag_transformers.documents import load_documents, sources_under
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.extraction.llm_extractor import LLMExtractor
 from rag_transformers.graph import Extraction
-from rag_transformers.indexing.deriving import Described, Making, describe, descriptions_of, to_describe
-from rag_transformers.indexing.ingestion import Failure, IndexPlan, IndexReport, Ingestion, Progress, forget
-from rag_transformers.indexing.reporting import Reported, communities_of, find_communities, reports_of, write_reports
-from rag_transformers.models import optional_llm
+from rag_transformers.indexing.change import Change, Folded, Stages, folded
+from rag_transformers.indexing.ingestion import Ingestion
+from rag_transformers.indexing.outcomes import Failure, IndexPlan, IndexReport, Progress, StageReport
+from rag_transformers.indexing.repair import RepairReport, repair
+from rag_transformers.indexing.reporting import communities_of, reports_of
+from rag_transformers.models import model_key, optional_llm
 from rag_transformers.prompts import languages
-from rag_transformers.reports.form import Report
-from rag_transformers.reports.writer import ReportWriter
+from rag_transformers.reports import Report, ReportWriter
 from rag_transformers.retrieval.searching import Searcher, plain_chunk
-from rag_transformers.stores import MemoryGraph
 from rag_transformers.stores.folder import IndexFolder
+from rag_transformers.stores.vectors import text_key
 from rag_transformers.text import encodable
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-__all__ = ["Failure", "GraphIndex", "IndexPlan", "IndexReport", "Progress"]
+    from rag_transformers.stores import MemoryGraph
 
-A = TypeVar("A")
-B = TypeVar("B")
+__all__ = ["Failure", "GraphIndex", "IndexPlan", "IndexReport", "Progress", "RepairReport", "StageReport"]
+
 Documents = str | Path | Document | Iterable[str | Path | Document]
+Paths = str | Path | Iterable[str | Path]
 
 
 class GraphIndex:
@@ -77,9 +77,7 @@ class GraphIndex:
         self._concurrency = concurrency
         self._writing = asyncio.Lock()  # of the library's own loop, on which all writing is done
         self._folding = threading.Lock()
-        self._graph = MemoryGraph()
-        self._folded: list[tuple[str, str]] = []
-        self._described = -1  # the generation whose descriptions the graph has
+        self._folded: tuple[int, Folded] | None = None  # the graph, and of which generation it is
         self._searcher = Searcher(folder)
         self._reports = reports
         self._asker = Asker(
@@ -149,11 +147,7 @@ class GraphIndex:
         if extractor is not None and not isinstance(extractor, Runnable):
             kind = type(extractor).__name__
             raise UsageError(f"extractor is a {kind}; give a Runnable: RunnableLambda makes one of a function")
-        if embeddings is None:
-            from rag_transformers.embeddings import default_embeddings
-
-            embeddings = default_embeddings()
-        folder = IndexFolder(Path(path), embeddings, language, embedding_batch_size, client)
+        folder = IndexFolder(Path(path), embeddings or _default_embeddings(), language, embedding_batch_size, client)
         return cls(
             folder,
             llm=llm,
@@ -167,60 +161,90 @@ class GraphIndex:
 
     # Adding
 
-    def add(self, documents: Documents, *, on_progress: Callable[[Progress], None] | None = None) -> IndexReport:
+    def add(
+        self,
+        documents: Documents,
+        *,
+        sync: Paths = (),
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> IndexReport:
         """Read documents into the index; what it holds already, unchanged, is passed over.
 
-        A document is known by ``metadata["source"]``, and its content by a hash. A chunk that fails is reported, and
-        asked again at the next ``add``; the others are stored as they come.
+        A document is known by ``metadata["source"]``, and its content by a hash. What is paid for is stored as it
+        comes; the documents are to be seen when all is done, at once. A chunk that fails is reported, and asked again
+        at the next ``add``. Stopped at any moment, the next ``add`` goes on.
 
         Args:
             documents: Documents, or paths of files and folders, one or many.
+            sync: Files and folders; what the index holds of them and is not among ``documents`` is taken out.
             on_progress: Called as work is done, from another thread.
 
         Raises:
             UsageError: No documents, or two different ones of the same source.
+            IndexLockedError: Another process, or another object, writes to the index.
             IndexMismatchError: The embeddings are not those that the index was made with.
+            IndexDamagedError: A file of the index has changed or is gone.
             ModelUnreachableError: The model could not be reached for a single chunk.
+            StorageError: The disk is full, or the folder cannot be written.
         """
-        return run(self._add(documents, on_progress))
+        return run(self._add(documents, sync, on_progress))
 
-    async def aadd(self, documents: Documents, *, on_progress: Callable[[Progress], None] | None = None) -> IndexReport:
+    async def aadd(
+        self,
+        documents: Documents,
+        *,
+        sync: Paths = (),
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> IndexReport:
         """Read documents into the index; see :meth:`add`."""
-        return await arun(self._add(documents, on_progress))
+        return await arun(self._add(documents, sync, on_progress))
 
-    def plan(self, documents: Documents) -> IndexPlan:
+    def plan(self, documents: Documents, *, sync: Paths = ()) -> IndexPlan:
         """What an :meth:`add` of these documents would take; nothing is asked, and nothing stored.
 
         Args:
             documents: As for :meth:`add`.
+            sync: As for :meth:`add`.
         """
-        given = _documents(documents)
-        work = Ingestion(self._folder, self._chunker, self._extracting(history=False), Run(self._concurrency))
+        given = _documents(documents, may_be_empty=bool(sync))
+        exists = self._folder.exists
+        records, made = (self._folder.records, self._folder.made) if exists else (None, None)
+        work = Ingestion(made, records, self._chunker, self._extracting(), Run(self._concurrency))
         fresh, _, _ = work.fresh(given)
-        unchanged = [document for document in given if document not in fresh]
-        chunks = [chunk for document in fresh for chunk in self._chunker.split(document)]
-        if self._folder.exists:
-            chunks += work.pending(unchanged)
+        sources = {document.metadata["source"] for document in fresh}
+        unchanged = [document for document in given if document.metadata["source"] not in sources]
+        chunks = [chunk for document in fresh for chunk in self._chunker.split(document)] + work.pending(unchanged)
         asked = work.unknown(chunks)
-        return IndexPlan(len(given), len(unchanged), len(asked), *self._cost(asked))
+        removed = len(self._gone(given, sync)) if exists else 0
+        found = len(chunks) - len(asked)
+        return IndexPlan(len(given), len(unchanged), len(asked), *self._cost(asked), found=found, removed=removed)
 
-    def delete(self, source: str) -> bool:
-        """Remove a document with all that was made of it.
+    def delete(self, source: str | Iterable[str]) -> bool:
+        """Remove a document with all that was made of it, or several.
 
         Args:
-            source: The document's ``metadata["source"]``.
+            source: The document's ``metadata["source"]``, or those of several.
 
         Returns:
-            Whether the index held it.
+            Whether the index held it, or all of them.
+
+        Raises:
+            NoIndexError: There is no index yet.
+            IndexLockedError: Another process, or another object, writes to the index.
+        """
+        return run(self._delete(source))
+
+    async def adelete(self, source: str | Iterable[str]) -> bool:
+        """Remove a document, or several; see :meth:`delete`."""
+        return await arun(self._delete(source))
+
+    def sources(self) -> list[str]:
+        """The sources of all documents, in reading order.
 
         Raises:
             NoIndexError: There is no index yet.
         """
-        return run(self._delete(source))
-
-    async def adelete(self, source: str) -> bool:
-        """Remove a document; see :meth:`delete`."""
-        return await arun(self._delete(source))
+        return list(self._folder.records.fingerprints())
 
     def chunks(self) -> list[Document]:
         """All chunks, in reading order, each with its document and its place in it.
@@ -228,7 +252,7 @@ class GraphIndex:
         Raises:
             NoIndexError: There is no index yet.
         """
-        return [plain_chunk(chunk) for chunk in self._folder.database.chunks()]
+        return [plain_chunk(chunk) for chunk in self._folder.records.chunks()]
 
     # Asking
 
@@ -278,44 +302,39 @@ class GraphIndex:
         return arun_stream(self._streamed(question, mode, k))
 
     @property
-    def graph(self) -> MemoryGraph:
-        """The graph: the fold of all extractions in reading order.
+    def graph(self) -> "MemoryGraph":
+        """The graph: the fold of all extractions in reading order, as of the last finished change.
 
         Raises:
             NoIndexError: There is no index yet.
         """
+        generation = self._folder.records.generation()
         with self._folding:
-            database = self._folder.database
-            order = database.extraction_order()
-            if order[: len(self._folded)] != self._folded:
-                self._graph, self._folded = MemoryGraph(), []
-            new = order[len(self._folded) :]
-            found = database.extractions({key: None for _, key in new})
-            for id, key in new:
-                self._graph.add(found[key], id)
-            self._folded = order
-            if new or self._described != self._folder.known.generation:
-                self._graph.summarise(descriptions_of(database))
-                self._described = self._folder.known.generation
-            return self._graph
+            if self._folded is None or self._folded[0] != generation:
+                previous = self._folded[1] if self._folded else None
+                self._folded = self._folder.reading(
+                    lambda records: (records.generation(), folded(records, self._folder.made, previous))
+                )
+            return self._folded[1].graph
 
     def stats(self) -> dict[str, Any]:
         """What the index holds, and what it was made with.
 
         Raises:
             NoIndexError: There is no index yet.
+            IndexDamagedError: A file of it has changed or is gone.
         """
-        known, graph = self._folder.known, self.graph
-        counts = self._folder.database.counts()
+        known, graph, state = self._folder.known, self.graph, self._folder.state
+        self._folder.chroma.check(state.generation)
         return {
-            **counts,
+            **self._folder.records.counts(),
             "vertices": graph.vertex_count,
             "edges": graph.edge_count,
             "communities": len(self.communities),
             "reports": len(self.reports),
             "embeddings": known.embeddings,
             "language": known.language,
-            "generation": known.generation,
+            "generation": state.generation,
             "format": known.format,
         }
 
@@ -330,7 +349,7 @@ class GraphIndex:
         Raises:
             NoIndexError: There is no index yet.
         """
-        return communities_of(self._folder.database)
+        return self._folder.reading(lambda records: communities_of(records, self._folder.made))
 
     @property
     def reports(self) -> tuple[Report, ...]:
@@ -339,8 +358,11 @@ class GraphIndex:
         Raises:
             NoIndexError: There is no index yet.
         """
-        written = reports_of(self._folder.database)
-        return tuple(written[community.id] for community in self.communities if community.id in written)
+        made = self._folder.made
+        written, communities = self._folder.reading(
+            lambda now: (reports_of(now, made), communities_of(now, made))
+        )
+        return tuple(written[community.id] for community in communities if community.id in written)
 
     def rebuild(self, *, on_progress: Callable[[Progress], None] | None = None) -> IndexReport:
         """Find the communities as if the index were new, and write the reports that this asks for.
@@ -360,6 +382,23 @@ class GraphIndex:
         """Find the communities as if the index were new; see :meth:`rebuild`."""
         return await arun(self._rebuild(on_progress))
 
+    @staticmethod
+    def repair(path: str | Path, embeddings: "Embeddings | None" = None) -> RepairReport:
+        """Check the databases of an index, and make its search structure, and a lost manifest, anew from the records.
+
+        Args:
+            path: The folder.
+            embeddings: Those that the index was made with; they are asked only for vectors that were lost.
+
+        Raises:
+            NoIndexError: There is no index.
+            IndexDamagedError: A database is broken beyond repair; nothing was changed.
+            IndexLockedError: Another process writes to the index.
+            IndexMismatchError: The index was made with other embeddings, or by another version.
+        """
+        given = embeddings or _default_embeddings()
+        return repair(Path(path), lambda: IndexFolder(Path(path), given))
+
     def close(self) -> None:
         """Give all files of the folder back, so that it may be moved or deleted."""
         self._folder.close()
@@ -374,131 +413,97 @@ class GraphIndex:
 
     # How it is done
 
-    async def _add(self, documents: Documents, on_progress: Callable[[Progress], None] | None) -> IndexReport:
-        started = time.perf_counter()
-        given = await asyncio.to_thread(_documents, documents)
+    async def _add(
+        self, documents: Documents, sync: Paths, on_progress: Callable[[Progress], None] | None
+    ) -> IndexReport:
+        given = await asyncio.to_thread(_documents, documents, bool(sync))
+        self._extracting()  # what is wrong with it is said before a folder is made
         async with self._writing:
-            self._extracting(history=False)  # what is wrong with it is said before a folder is made
-            made_now = await asyncio.to_thread(self._folder.create)
-            active = Run(self._concurrency)
-            work = Ingestion(self._folder, self._chunker, self._extracting(), active, on_progress)
-            with active.active():
+            with self._folder.locked():
+                made_now = await asyncio.to_thread(self._folder.create)
                 try:
-                    fresh, _ = await _both(asyncio.to_thread(work.split, given), self._folder.check_embeddings())
-                except BaseException:
-                    if made_now:
+                    return await self._added(given, sync, on_progress)
+                except Exception:
+                    if made_now and not await asyncio.to_thread(self._holds_anything):
                         await asyncio.to_thread(self._folder.discard)
                     raise
-                await asyncio.to_thread(work.store, fresh)
-                pending = await asyncio.to_thread(work.pending, given)
-                if self._extractor is None:
-                    await work.prepare_history(pending)
-                (made, failed), size = await _both(work.extract(pending), self._make_searchable(work))
-            if made == 0 and failed and active.stopped is not None:
-                if made_now:
-                    await asyncio.to_thread(self._folder.discard)
-                raise active.stopped
-            described, reported = await self._derive(work, active, on_progress)
-            if fresh.records or pending or described.made or reported.made:
-                with work.timed("names"):
-                    await asyncio.to_thread(self._searcher.keep)
-                await asyncio.to_thread(self._folder.changed, size)
-            report = IndexReport(
-                added=fresh.new,
-                changed=fresh.changed,
-                unchanged=len(given) - len(fresh.records),
-                extracted=made,
-                described=described.made,
-                reported=reported.made,
-                failed=(*failed, *described.failed, *reported.failed),
-                usage=active.usage,
-            )
-            return await asyncio.to_thread(self._with_totals, report, work, started)
 
-    async def _make_searchable(self, work: Ingestion) -> int:
-        size = await work.make_searchable()
-        if self._llm is not None or self._extractor is not None:  # the offline extractor's vertices are names already
-            await asyncio.to_thread(self._searcher.prepare)
-        return size
+    async def _added(
+        self, given: list[Document], sync: Paths, on_progress: Callable[[Progress], None] | None
+    ) -> IndexReport:
+        with self._changing(on_progress) as change:
+            await change.add(given, await asyncio.to_thread(self._gone, given, sync))
+            await change.derive()
+            return await self._finished(change)
 
-    def _with_totals(self, report: IndexReport, work: Ingestion, started: float) -> IndexReport:
-        """A report with what the index holds now, and the time that everything took."""
-        with work.timed("fold"):
-            graph = self.graph
-        counts = self._folder.database.counts()
-        return dataclasses.replace(
-            report,
-            documents=counts["documents"],
-            chunks=counts["chunks"],
-            vertices=graph.vertex_count,
-            edges=graph.edge_count,
-            seconds={**work.seconds, "all": time.perf_counter() - started},
-        )
-
-    async def _delete(self, source: str) -> bool:
+    async def _delete(self, source: str | Iterable[str]) -> bool:
+        sources = list(dict.fromkeys([source] if isinstance(source, str) else source))
+        known = await asyncio.to_thread(self.sources)
         async with self._writing:
-            known = source in await asyncio.to_thread(self._folder.database.fingerprints)
-            if known:
-                active = Run(self._concurrency)
-                work = Ingestion(self._folder, self._chunker, self._extracting(history=False), active)
-                await asyncio.to_thread(forget, self._folder, [source])
-                await asyncio.to_thread(self._folder.database.delete_documents, [source])
-                described, reported = await self._derive(work, active)
-                await asyncio.to_thread(self._folder.changed, self._folder.known.size)
-                if failed := (*described.failed, *reported.failed):
-                    warnings.warn(
-                        f"{len(failed)} could not be made after deleting {source}, and will be asked for at the next "
-                        f"add: {failed[0]}",
-                        stacklevel=2,
-                    )
-            return known
+            with self._folder.locked():
+                held = [each for each in sources if each in set(known)]
+                if held or not self._folder.is_settled:
+                    with self._changing() as change:
+                        await change.remove(held)
+                        await change.derive()
+                        report = await self._finished(change, forget=True)
+                    if report.failed:
+                        warnings.warn(
+                            f"{len(report.failed)} could not be made after deleting {', '.join(held)}, and will be asked for "
+                            f"at the next add: {report.failed[0]}",
+                            stacklevel=2,
+                        )
+                return len(held) == len(sources)
 
     async def _rebuild(self, on_progress: Callable[[Progress], None] | None) -> IndexReport:
-        started = time.perf_counter()
+        _ = self._folder.known
         async with self._writing:
-            active = Run(self._concurrency)
-            known = self._folder.known
-            work = Ingestion(self._folder, self._chunker, self._extracting(history=False), active)
-            described, reported = await self._derive(work, active, on_progress, anew=True)
-            await asyncio.to_thread(self._folder.changed, known.size)
-            report = IndexReport(
-                described=described.made,
-                reported=reported.made,
-                failed=(*described.failed, *reported.failed),
-                usage=active.usage,
-            )
-            return await asyncio.to_thread(self._with_totals, report, work, started)
+            with self._folder.locked(), self._changing(on_progress) as change:
+                await change.remove(())
+                await change.derive(anew=True)
+                return await self._finished(change)
 
-    async def _derive(
-        self,
-        work: Ingestion,
-        active: Run,
-        on_progress: Callable[[Progress], None] | None = None,
-        *,
-        anew: bool = False,
-    ) -> tuple[Described, Reported]:
-        """Make what the graph asks for anew: one description of many, communities, and their reports."""
-        if active.stopped is not None:
-            return Described(), Reported()
-        database = self._folder.database
-        with active.active():
-            with work.timed("describe"):
-                making = Making(database, self._summarizer(), self._llm is not None, active, on_progress)
-                wanted = await asyncio.to_thread(lambda: to_describe(self.graph, self._chunker.counter))
-                described = await describe(making, wanted)
-                self._described = -1
-            with work.timed("communities"):
-                graph = await asyncio.to_thread(getattr, self, "graph")
-                detector = CommunityDetector()
-                communities = await asyncio.to_thread(find_communities, database, detector, graph, anew=anew)
-            with work.timed("report"):
-                writer = ReportWriter(
-                    self._llm if self._reports else None, self._language, counter=self._chunker.counter
-                )
-                reported = await write_reports(database, writer, graph, communities, active, on_progress)
-                texts = [full_text(report) for report in reports_of(database).values()]
-                await self._folder.embeddings.prepare(texts, self._folder.known.size)
-        return described, reported
+    @contextlib.contextmanager
+    def _changing(self, on_progress: Callable[[Progress], None] | None = None) -> Iterator[Change]:
+        """A change that begins with the last finished state."""
+        active = Run(self._concurrency)
+        with self._folder.records.draft() as draft, active.active():
+            previous = self._folded[1] if self._folded else None
+            yield Change(self._folder, draft, self._stages(), self._searcher, active, previous, on_progress)
+
+    async def _finished(self, change: Change, forget: bool = False) -> IndexReport:
+        report = await asyncio.to_thread(change.report)
+        if await asyncio.to_thread(lambda: change.is_needed):
+            await change.finish(forget)
+            if change.folded:
+                with self._folding:
+                    self._folded = self._folder.records.generation(), change.folded
+        else:
+            await change.settle()
+        return report
+
+    def _gone(self, given: Sequence[Document], sync: Paths) -> list[str]:
+        """The sources of documents that are no longer in the files and folders that they came from."""
+        places = [sync] if isinstance(sync, str | Path) else list(sync)
+        there = {document.metadata["source"] for document in given}
+        return [source for source in sources_under(places, self.sources()) if source not in there]
+
+    def _holds_anything(self) -> bool:
+        """Whether a folder that was just made holds anything that was paid for."""
+        counts = self._folder.made.counts()
+        return self._folder.records.generation() > 0 or counts["extractions"] + counts["values"] > 0
+
+    def _stages(self) -> Stages:
+        offline = self._llm is None and self._extractor is None
+        return Stages(
+            chunker=self._chunker,
+            extractor=self._extracting,
+            summarizer=self._summarizer(),
+            writer=ReportWriter(self._llm if self._reports else None, self._language, counter=self._chunker.counter),
+            with_model=self._llm is not None,
+            names_ahead=not offline,  # the offline extractor's vertices are names already
+            name=text_key(model_key(self._llm), str(self._reports), self._language),
+        )
 
     def _summarizer(self) -> Runnable[Any, Any]:
         from rag_transformers.summaries.summarising import ExtractiveSummarizeExtractor, SummarizeExtractor
@@ -508,17 +513,16 @@ class GraphIndex:
             return ExtractiveSummarizeExtractor(**options)
         return SummarizeExtractor(self._llm, **options)
 
-    def _extracting(self, history: bool = True) -> Runnable[Any, Extraction]:
+    def _extracting(self, history: Any = None) -> Runnable[Any, Extraction]:
         if self._extractor is not None:
             return self._extractor
         if self._llm is None:
             from rag_transformers.phrases import PhraseExtractor
 
             return PhraseExtractor(language=self._language)
-        from rag_transformers.extraction.graph_extractor import GraphExtractor
+        from rag_transformers.extraction import GraphExtractor
 
-        earlier = self._folder.chunk_history() if history else None
-        return GraphExtractor(self._llm, earlier, language=self._language, counter=self._chunker.counter)
+        return GraphExtractor(self._llm, history, language=self._language, counter=self._chunker.counter)
 
     async def _query(self, question: str, mode: str, k: int) -> Answer:
         with Run(self._concurrency).active():
@@ -531,26 +535,20 @@ class GraphIndex:
 
     def _cost(self, chunks: Sequence[Document]) -> tuple[int, int]:
         """Model calls for the extraction of chunks, and the tokens of their prompts."""
-        extractor = self._extracting(history=False)
+        extractor = self._extracting()
         if not isinstance(extractor, LLMExtractor):
             return 0, 0
         tokens = [extractor.prompt_tokens(chunk) for chunk in chunks]
         return sum(count > 0 for count in tokens), sum(tokens)
 
 
-async def _both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-    """Two pieces of work at one time; if one fails, the other is stopped before the failure goes up."""
-    tasks = (asyncio.ensure_future(first), asyncio.ensure_future(second))
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
+def _default_embeddings() -> "Embeddings":
+    from rag_transformers.embeddings import default_embeddings
+
+    return default_embeddings()
 
 
-def _documents(given: Documents) -> list[Document]:
+def _documents(given: Documents, may_be_empty: bool = False) -> list[Document]:
     """The documents that were given, those of paths loaded; each with a source, and each source once."""
     if not isinstance(given, str | Path | Document | Iterable) or isinstance(given, bytes):
         raise UsageError(f"documents is {type(given).__name__}; give documents or paths, one or many")
@@ -560,13 +558,13 @@ def _documents(given: Documents) -> list[Document]:
             raise UsageError(f"documents[{number}] is {type(item).__name__}; give a Document or a path")
     loaded: dict[str, Document] = {}
     for item in listed:
-        for document in [item] if isinstance(item, Document) else load_documents(item):
+        for document in [item] if isinstance(item, Document) else load_documents(item, may_be_empty=may_be_empty):
             source = source_of(document)
             if source in loaded and loaded[source].page_content != document.page_content:
                 raise UsageError(f"two different documents have the source {source!r}; give each its own")
             loaded[source] = Document(
                 encodable(document.page_content), metadata={**document.metadata, "source": source}
             )
-    if not loaded:
+    if not loaded and not may_be_empty:
         raise UsageError("no documents were given")
     return list(loaded.values())

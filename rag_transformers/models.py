@@ -4,11 +4,14 @@ Every model call of the library goes through :func:`call` or :func:`acall`, so t
 errors have one home.
 """
 
+import asyncio
 import contextlib
 import json
+import logging
 import os
 import re
 import socket
+import time
 import urllib.parse
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +20,15 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.concurrency import Run, Usage, current_run
-from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError
+from rag_transformers.errors import (
+    ModelBusyError,
+    ModelError,
+    ModelUnreachableError,
+    ReplyError,
+    UsageError,
+    check_count,
+)
+from rag_transformers.faults import Patience, error_line, model_error, without_secrets
 from rag_transformers.records import without_reasoning
 from rag_transformers.streaming import Heard
 from rag_transformers.text import encodable
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 __all__ = [
+    "RETRIES",
     "Reply",
     "acall",
     "astream",
@@ -44,16 +56,18 @@ __all__ = [
     "without_secrets",
 ]
 
+_log = logging.getLogger(__name__)
+
+RETRIES = 4
+"""Further tries of a call, by us, of a model that has no retries of its own."""
+
+_NONE = Patience(0)  # of a stream that has begun: what was shown cannot be taken back
+_TOLD_RETRIES = "rag_transformers_retries"  # in a model's metadata: how often we are to ask it again
+
 # Why a model stopped, in the words of the providers, in lower case.
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 _FILTERED = {"content_filter", "content_filtered", "safety", "sensitive", "blocklist", "prohibited_content", "spii"}
 _FILTERED |= {"guardrail_intervened"}
-# What stands in the error where a provider's filter refuses a prompt, with status 400.
-_PROMPT_FILTERED = re.compile(
-    r"content[ _]?(?:management|filter)|DataInspection|ResponsibleAI|sensitive (?:content|information|words?)|敏感",
-    re.IGNORECASE,
-)
-_SECRET = re.compile(r"\b(?:sk|pk|gsk|xai|key)-[\w*.-]{4,}|(?<=Bearer )\S+|(?<=key provided: )\S+", re.IGNORECASE)
 _SECRET_NAME = re.compile(r"api_?key|authorization|secret|password|headers|credential|access_?token", re.IGNORECASE)
 
 
@@ -109,22 +123,41 @@ def call(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = N
         **options: Passed on to the model's ``invoke``.
 
     Raises:
-        ModelUnreachableError: No server, or a refused key, or an unknown model.
+        ModelUnreachableError: No server, a refused key, or an unknown model; or an earlier call stopped the run.
+        ModelBusyError: The server failed, had no room, or did not answer in time, and so in all tries.
+        ContextOverflowError: The prompt is longer than the model takes.
         ReplyError: A refusal, a content filter, or an empty reply.
         ModelError: Any other failure of the call.
+
+    A model without retries of its own (no ``max_retries``, as LangChain's models call it) is asked again: up to
+    ``RETRIES`` times after a rate limit, a failure of the server or a lost connection, once after a timeout. A
+    Retry-After of up to ``faults.LONGEST_WAIT`` seconds is kept to. Whoever waits keeps its place among the calls in
+    flight: given back, the place would send the next call into the same limit.
     """
-    run = current_run()
-    with run.thread_slot() if run else contextlib.nullcontext(), _stopping(run), _translated():
-        message = llm.invoke(_sendable(prompt), config, **options)
+    run, patience, sent = current_run(), Patience(_retries(llm)), _sendable(prompt)
+    with run.thread_slot() if run else contextlib.nullcontext(), _told(run):
+        while True:
+            try:
+                message = llm.invoke(sent, config, **options)
+                break
+            except Exception as error:
+                (run.pause if run else time.sleep)(_pause(patience, error))
+                _check_going_on(run, error)
     return _counted(message)
 
 
 async def acall(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = None, **options: Any) -> Reply:
     """Ask a model once, within the limit of the current run; see :func:`call`."""
-    run = current_run()
+    run, patience, sent = current_run(), Patience(_retries(llm)), _sendable(prompt)
     async with run.slot() if run else contextlib.nullcontext():
-        with _stopping(run), _translated():
-            message = await llm.ainvoke(_sendable(prompt), config, **options)
+        with _told(run):
+            while True:
+                try:
+                    message = await llm.ainvoke(sent, config, **options)
+                    break
+                except Exception as error:
+                    await (run.apause if run else asyncio.sleep)(_pause(patience, error))
+                    _check_going_on(run, error)
     return _counted(message)
 
 
@@ -149,11 +182,19 @@ def stream(
     >>> list(stream(RunnableLambda(lambda prompt: "<think>Hm.</think>Ada."), "Who?"))[0]
     'Ada.'
     """
-    run, heard = current_run(), Heard()
-    with run.thread_slot() if run else contextlib.nullcontext(), _stopping(run), _translated():
-        for message in llm.stream(_sendable(prompt), config, **options):
-            if piece := heard.add(message, _text_of(message)):
-                yield piece
+    run, patience, sent = current_run(), Patience(_retries(llm)), _sendable(prompt)
+    heard, ended = Heard(), False
+    with run.thread_slot() if run else contextlib.nullcontext(), _told(run):
+        while not ended:
+            try:
+                for message in llm.stream(sent, config, **options):
+                    patience = _NONE
+                    if piece := heard.add(message, _text_of(message)):
+                        yield piece
+                ended = True
+            except Exception as error:
+                (run.pause if run else time.sleep)(_pause(patience, error))
+                _check_going_on(run, error)
     yield from heard.end(_counted(heard.message()))
 
 
@@ -161,12 +202,20 @@ async def astream(
     llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = None, **options: Any
 ) -> AsyncIterator[str | Reply]:
     """Ask a model once, and give the text of its reply as it comes; see :func:`stream`."""
-    run, heard = current_run(), Heard()
+    run, patience, sent = current_run(), Patience(_retries(llm)), _sendable(prompt)
+    heard, ended = Heard(), False
     async with run.slot() if run else contextlib.nullcontext():
-        with _stopping(run), _translated():
-            async for message in llm.astream(_sendable(prompt), config, **options):
-                if piece := heard.add(message, _text_of(message)):
-                    yield piece
+        with _told(run):
+            while not ended:
+                try:
+                    async for message in llm.astream(sent, config, **options):
+                        patience = _NONE
+                        if piece := heard.add(message, _text_of(message)):
+                            yield piece
+                    ended = True
+                except Exception as error:
+                    await (run.apause if run else asyncio.sleep)(_pause(patience, error))
+                    _check_going_on(run, error)
     for item in heard.end(_counted(heard.message())):
         yield item
 
@@ -219,15 +268,15 @@ def model_key(llm: Any) -> str:
 
 
 def chat_model(
-    name: str, base_url: str | None = None, *, max_retries: int = 4, timeout: float = 120
+    name: str, base_url: str | None = None, *, max_retries: int = RETRIES, timeout: float = 120
 ) -> "BaseChatModel":
     """The chat model of an OpenAI-compatible server, as the command line uses it.
 
     Args:
         name: The server's name for the model.
         base_url: The server; without it ``OPENAI_BASE_URL``, else OpenAI's own.
-        max_retries: Further tries after 429 (as long as its Retry-After says), 5xx, timeouts and lost connections.
-        timeout: Seconds for one try.
+        max_retries: Further tries; see :func:`call`, which makes them, so that a run sees each.
+        timeout: Seconds for one try, in which the server may be silent; it is tried twice at most.
 
     Raises:
         UsageError: ``OPENAI_API_KEY`` is not set.
@@ -236,7 +285,8 @@ def chat_model(
     from langchain_openai import ChatOpenAI
 
     options: dict[str, Any] = {"temperature": 0} if takes_temperature(name) else {}
-    return ChatOpenAI(model=name, base_url=base_url, max_retries=max_retries, timeout=timeout, **options)
+    options["metadata"] = {_TOLD_RETRIES: check_count("max_retries", max_retries, 0)}
+    return ChatOpenAI(model=name, base_url=base_url, max_retries=0, timeout=timeout, **options)
 
 
 def takes_temperature(name: str) -> bool:
@@ -248,13 +298,17 @@ def takes_temperature(name: str) -> bool:
     return re.match(r"(?:.*/)?(?:o\d|gpt-5)", name) is None
 
 
-def embedding_model(name: str, base_url: str | None = None, *, batch_size: int = 128) -> "Embeddings":
+def embedding_model(
+    name: str, base_url: str | None = None, *, batch_size: int = 128, max_retries: int = RETRIES, timeout: float = 120
+) -> "Embeddings":
     """The embedding model of an OpenAI-compatible server, as the command line uses it.
 
     Args:
         name: The server's name for the model.
         base_url: The server; without it ``OPENAI_BASE_URL``, else OpenAI's own.
         batch_size: Texts in one request.
+        max_retries: Further tries after 429 (as long as its Retry-After says), 5xx, timeouts and lost connections.
+        timeout: Seconds for one try.
 
     Raises:
         UsageError: ``OPENAI_API_KEY`` is not set.
@@ -263,7 +317,14 @@ def embedding_model(name: str, base_url: str | None = None, *, batch_size: int =
     from langchain_openai import OpenAIEmbeddings
 
     # Other servers take texts, not the token ids that this client sends when it checks their length itself.
-    return OpenAIEmbeddings(model=name, base_url=base_url, chunk_size=batch_size, check_embedding_ctx_length=False)
+    return OpenAIEmbeddings(
+        model=name,
+        base_url=base_url,
+        chunk_size=batch_size,
+        max_retries=max_retries,
+        timeout=timeout,
+        check_embedding_ctx_length=False,
+    )
 
 
 def check_server(base_url: str | None = None) -> None:
@@ -290,28 +351,6 @@ def check_server(base_url: str | None = None) -> None:
         socket.create_connection((host, port), timeout=10).close()
     except OSError as error:
         raise UsageError(f"no server answers at {url} ({error_line(error)}); check --base-url") from error
-
-
-def error_line(error: BaseException) -> str:
-    """An error in one line: its type where its text does not tell, and no key in it.
-
-    >>> error_line(TimeoutError()), error_line(ValueError("bad key sk-abcdef123456"))
-    ('TimeoutError', 'ValueError: bad key ***')
-    """
-    text = " ".join(str(error).split())[:500]
-    if isinstance(error, UsageError | ModelError):
-        return without_secrets(text)
-    name = type(error).__name__
-    return without_secrets(f"{name}: {text}" if text else name)
-
-
-def without_secrets(text: str) -> str:
-    """A text in which keys are replaced by stars.
-
-    >>> without_secrets("no key sk-abcdef123456 here")
-    'no key *** here'
-    """
-    return _SECRET.sub("***", text)
 
 
 def _sendable(prompt: Any) -> Any:
@@ -393,8 +432,8 @@ def _parts(llm: Any) -> list[Any]:
     """The Runnables that a chain, or a model with fallbacks, is made of."""
     if fallbacks := getattr(llm, "fallbacks", None):
         return [llm.runnable, *fallbacks]
-    steps = getattr(llm, "steps", None)
-    return list(steps) if isinstance(steps, list) else []
+    steps = getattr(llm, "steps__", None) or getattr(llm, "steps", None)
+    return list(steps.values() if isinstance(steps, Mapping) else steps) if isinstance(steps, Mapping | list) else []
 
 
 def _stable(value: Any) -> str:
@@ -413,44 +452,52 @@ def _public(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _stopping(run: Run | None) -> Iterator[None]:
-    """Ask nothing more in a run whose model cannot be reached: every further call would wait in vain."""
-    if run and run.stopped is not None:
-        raise ModelUnreachableError(f"not asked, since an earlier call failed: {run.stopped}")
+def _told(run: Run | None) -> Iterator[None]:
+    """Tell the run what a call comes to, and ask nothing more in one that was stopped: it would be in vain."""
+    _check_going_on(run)
     try:
         yield
     except ModelUnreachableError as error:
         if run:
             run.stop(error)
         raise
-
-
-@contextlib.contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except ModelError:
+    except ModelBusyError as error:
+        if run:
+            run.failed(error)
         raise
-    except Exception as error:
-        raise _model_error(error) from error
+    except ModelError:
+        if run:
+            run.answered()
+        raise
+    if run:
+        run.answered()
 
 
-def _model_error(error: Exception) -> ModelError:
-    status, line = getattr(error, "status_code", None), _with_code(error)
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    if status in (401, 403):
-        return ModelUnreachableError(f"the server refused the key ({status}): {line}")
-    if status == 404:
-        return ModelUnreachableError(f"the server does not know the model or the address (404): {line}")
-    if kinds & {"APIConnectionError", "ConnectionError"} and "APITimeoutError" not in kinds:
-        return ModelUnreachableError(f"no connection to the model's server: {line}")
-    if status == 400 and _PROMPT_FILTERED.search(line):
-        return ReplyError(f"the provider's content filter refused the prompt: {line}", finish_reason="content_filter")
-    if isinstance(error, IndexError):
-        return ModelError(f"{line} (a server's response without choices ends like this)")
-    return ModelError(line)
+def _check_going_on(run: Run | None, error: Exception | None = None) -> None:
+    """Go no further in a run that was stopped; a call that was tried already ends with what came of it."""
+    if run and run.stopped is not None:
+        if error is not None:
+            raise model_error(error) from error
+        raise ModelUnreachableError(f"not asked, since an earlier call failed: {run.stopped}")
 
 
-def _with_code(error: Exception) -> str:
-    line, code = error_line(error), getattr(error, "code", None)
-    return f"{line} ({code})" if code and str(code) not in line else line
+def _pause(patience: Patience, error: Exception) -> float:
+    """Seconds to the next try; where there is to be none, the error goes up."""
+    if isinstance(error, ModelError):
+        raise error
+    seconds = patience.pause(error)
+    if seconds is None:
+        raise model_error(error) from error
+    _log.info("asking again in %.1f s: %s", seconds, error_line(error))
+    return seconds
+
+
+def _retries(llm: Any) -> int:
+    """How often we ask a model again: not at all if it has retries of its own, be it none, or one of its parts has."""
+    told = (getattr(llm, "metadata", None) or {}).get(_TOLD_RETRIES)
+    if isinstance(told, int):
+        return told
+    if any(hasattr(llm, name) for name in ("max_retries", "max_attempt_number")):
+        return 0
+    bound = getattr(llm, "bound", None)
+    return min((_retries(part) for part in (_parts(llm) if bound is None else [bound])), default=RETRIES)

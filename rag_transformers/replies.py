@@ -31,7 +31,7 @@ def whole(records: Records, reply: Reply) -> Extraction:
         ReplyError: It was cut, a record was dropped, or it holds none and does not say so; with what could be read.
 
     >>> whole(Records(), Reply("None"))
-    Extraction(entities=(), relationships=(), types=(), weights=())
+    Extraction(entities=(), relationships=(), types=(), weights=(), unheld=())
     """
     fault = _fault(records, reply)
     if fault:
@@ -101,6 +101,7 @@ def without_example(found: Extraction, source: str) -> Extraction:
         [found.relationships[number] for number in edges],
         [found.types[number] for number in entities] if found.types else (),
         [found.weights[number] for number in edges] if found.weights else (),
+        found.unheld,
     )
 
 

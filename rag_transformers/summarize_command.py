@@ -49,8 +49,8 @@ def summarize_files(given: argparse.Namespace) -> int:
     """Summarise the files that the arguments name.
 
     Args:
-        given: ``files``, ``model``, ``base_url``, ``language``, ``concurrency``, ``encoding``, ``text_column``
-            and ``json``.
+        given: ``files``, ``model``, ``base_url``, ``timeout``, ``language``, ``concurrency``, ``encoding``,
+            ``text_column`` and ``json``.
 
     Returns:
         The exit code: 0; 1 where a file's summary failed, which is told on standard error; 130 when interrupted.
@@ -92,7 +92,8 @@ def _summary(given: argparse.Namespace) -> TextSummarizer:
     if not given.model:
         return ExtractiveSummary()
     check_server(given.base_url)
-    return Summary(chat_model(given.model, given.base_url), language=given.language)
+    llm = chat_model(given.model, given.base_url, timeout=given.timeout)
+    return Summary(llm, language=given.language)
 
 
 def _texts_of_files(given: argparse.Namespace) -> list[tuple[str, list[str]]]:

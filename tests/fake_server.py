@@ -34,6 +34,7 @@ import base64
 import hashlib
 import json
 import math
+import select
 import socket
 import socketserver
 import struct
@@ -69,8 +70,10 @@ class FakeReply:
         status: HTTP status; from 400 on, ``text`` is the error's message and ``code`` its code.
         code: The error's code, such as ``context_length_exceeded``.
         headers: More headers, such as ``{"Retry-After": "1"}``.
-        hang: Seconds to wait before anything is sent; ends at once when the server stops.
+        hang: Seconds to wait before anything is sent; ends at once when the server stops or the client goes away.
         reset: Whether to break the connection instead of answering; a stream ends after its first piece.
+        cut: Whether the connection is closed after half of the answer (not when streamed).
+        chunked: Whether the answer is sent in chunks, without its length beforehand (not when streamed).
         body: Sent as it is instead of an answer, such as half of a JSON text.
     """
 
@@ -87,6 +90,8 @@ class FakeReply:
     headers: Mapping[str, str] = field(default_factory=dict)
     hang: float = 0.0
     reset: bool = False
+    cut: bool = False
+    chunked: bool = False
     body: str | None = None
 
 
@@ -233,10 +238,12 @@ class FakeServer:
         with self._lock:
             self.errors.append(error)
 
-    def wait(self, seconds: float) -> None:
-        """Sleep, but not longer than the server lives."""
-        if seconds > 0:
-            self._stopping.wait(seconds)
+    def wait(self, seconds: float, connection: socket.socket) -> None:
+        """Sleep, but not longer than the server lives and the client waits: it sends no more, so it can only close."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not self._stopping.is_set():
+            if select.select([connection], [], [], min(left, 0.05))[0]:
+                return
 
     @contextmanager
     def in_flight(self) -> Iterator[None]:
@@ -311,7 +318,7 @@ class _Handler(BaseHTTPRequestHandler):
                 script.failed(error)
                 answer = FakeReply(f"the script raised {error!r}", status=500)
             reply = FakeReply() if isinstance(answer, dict) else answer
-            script.wait(script.latency + reply.hang)
+            script.wait(script.latency + reply.hang, self.connection)
         if reply.reset and not body.get("stream"):
             self._break()
         elif reply.status >= 400:
@@ -325,8 +332,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, reply: FakeReply, text: str) -> None:
         data = text.encode()
-        self._head(reply, {"Content-Type": "application/json", "Content-Length": str(len(data))})
-        self.wfile.write(data)
+        length = {"Transfer-Encoding": "chunked"} if reply.chunked else {"Content-Length": str(len(data))}
+        self._head(reply, {"Content-Type": "application/json", **length})
+        sent = data[: len(data) // 2] if reply.cut else data
+        if reply.chunked:
+            sent = b"%x\r\n%s\r\n" % (len(sent), sent) + (b"" if reply.cut else b"0\r\n\r\n")
+        self.wfile.write(sent)
+        self.close_connection = self.close_connection or reply.cut
 
     def _stream(self, reply: FakeReply, request: Request) -> None:
         self._head(reply, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})

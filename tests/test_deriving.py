@@ -1,7 +1,8 @@
 """What is made of the graph is kept while its content is the same, made anew where it changed, lost by no failure."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from langchain_core.runnables import RunnableLambda
@@ -10,7 +11,8 @@ from rag_transformers import Edge, MemoryGraph, Vertex
 from rag_transformers.concurrency import Run
 from rag_transformers.errors import IndexDamagedError, ReplyError
 from rag_transformers.indexing.deriving import Making, describe, descriptions_of, to_describe
-from rag_transformers.stores.database import Database
+from rag_transformers.stores.made import Made
+from rag_transformers.stores.records import Draft, Records
 
 
 class Asked:
@@ -29,9 +31,20 @@ class Asked:
         return SummarizationResult(given["items"], " ".join(sorted(given["descriptions"])))
 
 
+class Kept(NamedTuple):
+    """The next state of an index, and what was made for it."""
+
+    draft: Draft
+    made: Made
+
+
 @pytest.fixture
-def database(tmp_path: Path) -> Database:
-    return Database(tmp_path / "records.sqlite")
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    records, made = Records(tmp_path / "records.sqlite"), Made(tmp_path / "made.sqlite")
+    with records.draft() as draft:
+        yield Kept(draft, made)
+    records.close()
+    made.close()
 
 
 def words(text: str) -> int:
@@ -48,8 +61,8 @@ def graph_of(*facts: str, name: str = "Ada Moss") -> MemoryGraph:
 FACTS = ("Founded it.", "Left it.", "Sold it.", "Bought it.", "Burned it.")
 
 
-def making(database: Database, maker: Asked, *, renews: bool = True) -> Making:
-    return Making(database, RunnableLambda(maker), renews, Run())
+def making(kept: Kept, maker: Asked, *, renews: bool = True) -> Making:
+    return Making(*kept, RunnableLambda(maker), renews, Run())
 
 
 def test_few_and_short_descriptions_are_joined_and_no_maker_is_asked() -> None:
@@ -70,74 +83,74 @@ def test_an_edge_is_described_under_both_its_names_in_its_direction() -> None:
     assert wanted.items == ("Moss", "Ada")
 
 
-async def test_what_is_unchanged_is_asked_for_once(database: Database) -> None:
+async def test_what_is_unchanged_is_asked_for_once(kept: Kept) -> None:
     """A second run with nothing new asks nothing; a new description asks for its vertex alone, and in any order."""
     maker = Asked()
     graph = graph_of(*FACTS)
     graph.merge(graph_of(*FACTS, name="刘备"))
-    first = await describe(making(database, maker), to_describe(graph, words))
+    first = await describe(making(kept, maker), to_describe(graph, words))
     assert (first.made, first.kept) == (2, 0)
     turned = graph_of(*reversed(FACTS))
     turned.merge(graph_of(*FACTS, name="刘备"))
-    again = await describe(making(database, maker), to_describe(turned, words))
+    again = await describe(making(kept, maker), to_describe(turned, words))
     assert (again.made, again.kept, len(maker.items)) == (0, 2, 2)
     graph.upsert_vertex(Vertex("刘备", description="字玄德。"))
-    await describe(making(database, maker), to_describe(graph, words))
+    await describe(making(kept, maker), to_describe(graph, words))
     assert sorted(maker.items) == ["Ada Moss", "刘备", "刘备"]
 
 
-async def test_going_back_to_an_earlier_content_asks_nothing(database: Database) -> None:
+async def test_going_back_to_an_earlier_content_asks_nothing(kept: Kept) -> None:
     maker = Asked()
     for facts in (FACTS, (*FACTS, "Built it."), FACTS):
-        await describe(making(database, maker), to_describe(graph_of(*facts), words))
+        await describe(making(kept, maker), to_describe(graph_of(*facts), words))
     assert len(maker.items) == 2
-    assert descriptions_of(database) == {"ada moss": " ".join(sorted(FACTS))}
+    assert descriptions_of(*kept) == {"ada moss": " ".join(sorted(FACTS))}
 
 
-async def test_what_no_longer_needs_a_description_has_none(database: Database) -> None:
+async def test_what_no_longer_needs_a_description_has_none(kept: Kept) -> None:
     """A vertex that lost descriptions with a document is described by those that remain."""
-    await describe(making(database, Asked()), to_describe(graph_of(*FACTS), words))
-    await describe(making(database, Asked()), to_describe(graph_of(*FACTS[:2]), words))
-    assert descriptions_of(database) == {}
+    await describe(making(kept, Asked()), to_describe(graph_of(*FACTS), words))
+    await describe(making(kept, Asked()), to_describe(graph_of(*FACTS[:2]), words))
+    assert descriptions_of(*kept) == {}
 
 
-async def test_a_failure_is_reported_and_asked_again_and_takes_nothing_from_the_others(database: Database) -> None:
+async def test_a_failure_is_reported_and_asked_again_and_takes_nothing_from_the_others(kept: Kept) -> None:
     graph = graph_of(*FACTS)
     graph.merge(graph_of(*FACTS, name="刘备"))
-    failing = await describe(making(database, Asked(fails=("刘备",))), to_describe(graph, words))
+    failing = await describe(making(kept, Asked(fails=("刘备",))), to_describe(graph, words))
     assert [failure.item for failure in failing.failed] == ["the descriptions of 刘备"]
     assert failing.failed[0].reason == "the reply is empty"
-    assert list(descriptions_of(database)) == ["ada moss"]
+    assert list(descriptions_of(*kept)) == ["ada moss"]
     maker = Asked()
-    await describe(making(database, maker), to_describe(graph, words))
+    await describe(making(kept, maker), to_describe(graph, words))
     assert maker.items == ["刘备"]
 
 
-async def test_no_description_says_what_is_gone_when_its_successor_fails(database: Database) -> None:
-    await describe(making(database, Asked()), to_describe(graph_of(*FACTS), words))
+async def test_no_description_says_what_is_gone_when_its_successor_fails(kept: Kept) -> None:
+    await describe(making(kept, Asked()), to_describe(graph_of(*FACTS), words))
     changed = graph_of(*FACTS[1:], "Built it.")
-    await describe(making(database, Asked(fails=("Ada Moss",))), to_describe(changed, words))
-    assert descriptions_of(database) == {}
+    await describe(making(kept, Asked(fails=("Ada Moss",))), to_describe(changed, words))
+    assert descriptions_of(*kept) == {}
 
 
-async def test_a_description_that_was_lost_is_damage_and_no_missing_description(database: Database) -> None:
-    await describe(making(database, Asked()), to_describe(graph_of(*FACTS), words))
-    database.forget_made([now.key for now in database.current("describe").values()])
-    with pytest.raises(IndexDamagedError, match=r"records\.sqlite: what was made of .*ada moss.* is missing"):
-        descriptions_of(database)
+async def test_a_description_that_was_lost_is_damage_and_no_missing_description(kept: Kept) -> None:
+    await describe(making(kept, Asked()), to_describe(graph_of(*FACTS), words))
+    kept.made.forget(values=[now.key for now in kept.draft.current("describe").values()])
+    with pytest.raises(IndexDamagedError, match=r"made\.sqlite lacks what was made of .*ada moss"):
+        descriptions_of(*kept)
 
 
-async def test_a_maker_without_a_model_leaves_what_a_model_made_and_a_model_makes_anew(database: Database) -> None:
+async def test_a_maker_without_a_model_leaves_what_a_model_made_and_a_model_makes_anew(kept: Kept) -> None:
     wanted = to_describe(graph_of(*FACTS), words)
     model, offline = Asked(), Asked()
-    await describe(Making(database, RunnableLambda(model), True, Run()), wanted)
+    await describe(Making(*kept, RunnableLambda(model), True, Run()), wanted)
 
     def without_model(given: dict[str, Any]) -> Any:
         return offline(given)
 
-    await describe(Making(database, RunnableLambda(without_model), False, Run()), wanted)
+    await describe(Making(*kept, RunnableLambda(without_model), False, Run()), wanted)
     assert offline.items == []
-    await describe(Making(database, RunnableLambda(without_model), True, Run()), wanted)
+    await describe(Making(*kept, RunnableLambda(without_model), True, Run()), wanted)
     assert offline.items == ["Ada Moss"]
 
 

@@ -164,12 +164,13 @@ class TestAdding:
         with opened(tmp_path / "index", scripted(delay=0.01), concurrency=1) as index:
             with pytest.raises(RuntimeError, match="stopped"):
                 index.add(documents, on_progress=stop)
-            done = 3 - index.stats()["pending_chunks"]
+            done = index._folder.made.counts()["extractions"]
+            assert (index.stats()["chunks"], done > 0) == (0, True)  # nothing is to be seen of it yet, and it is paid
         llm = scripted()
         with opened(tmp_path / "index", llm) as index, opened(tmp_path / "w", scripted()) as whole:
             index.add(documents)
             whole.add(documents)
-            assert 0 < len(llm.calls) <= 3 - done
+            assert 0 < len(llm.calls) == 3 - done
             assert content(index) == content(whole)
 
     def test_text_that_is_a_graph_already_is_read_without_a_model(self, tmp_path: Path) -> None:
@@ -424,7 +425,7 @@ class TestFolder:
             index.add([PIER])
         assert not (tmp_path / "index").exists()
 
-    @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 1}'])
+    @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 2}'])
     def test_a_damaged_manifest_is_named_and_not_overwritten(self, tmp_path: Path, damage: bytes) -> None:
         with opened(tmp_path / "index") as index:
             index.add([PIER])
@@ -457,9 +458,12 @@ class TestFolder:
         shutil.rmtree(tmp_path / "index" / "chroma")
         requests = len(embeddings.requests)
         with opened(tmp_path / "index", None, embeddings) as index:
-            with pytest.raises(IndexDamagedError, match="chroma"):
-                index.query("Who founded Grain Trust?")
-            index.add([PIER, INN])
+            for act in (lambda: index.query("Who founded Grain Trust?"), index.stats, lambda: index.add([MILL])):
+                with pytest.raises(IndexDamagedError, match=r"chroma.* is missing; rag-transformers repair"):
+                    act()
+        repaired = GraphIndex.repair(tmp_path / "index", embeddings)
+        assert (repaired.documents, repaired.embedded, repaired.lost) == (2, 0, {})
+        with opened(tmp_path / "index", None, embeddings) as index:
             assert index.query("Who founded Grain Trust?") == before
         assert len(embeddings.requests) == requests
 
@@ -480,8 +484,11 @@ class TestFolder:
         with opened(tmp_path / "index") as index:
             index.add([PIER])
         manifest = tmp_path / "index" / "manifest.json"
-        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 2}), encoding="utf-8")
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 3}), encoding="utf-8")
         with pytest.raises(IndexMismatchError, match="update"):
+            opened(tmp_path / "index")
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 1}), encoding="utf-8")
+        with pytest.raises(IndexMismatchError, match="index the documents again"):
             opened(tmp_path / "index")
 
     @pytest.mark.parametrize(

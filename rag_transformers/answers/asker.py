@@ -23,7 +23,7 @@ from rag_transformers.answers.report_selection import (
 )
 from rag_transformers.answers.vertex_finder import VertexFinder
 from rag_transformers.communities import Community
-from rag_transformers.errors import UsageError, check_count
+from rag_transformers.errors import IndexDamagedError, UsageError, check_count
 from rag_transformers.indexing.reporting import communities_of, reports_of
 from rag_transformers.reports.form import Report
 from rag_transformers.retrieval.evidence import Evidence, holds
@@ -112,9 +112,23 @@ class Asker:
         if mode not in MODES:
             raise UsageError(f"mode is {mode!r}; it must be one of {', '.join(MODES)}")
         vector = await self._vector(question)
-        found = await asyncio.to_thread(self._searcher.find, question, vector, k)
-        work = await asyncio.to_thread(self._work, question, vector, found, mode)
+        work = await asyncio.to_thread(self._of_one_state, question, vector, mode, k)
         return work if isinstance(work, Asking | Answer) else await arun_rounds(work, {})
+
+    def _of_one_state(
+        self, question: str, vector: Sequence[float], mode: str, k: int
+    ) -> Rounds[Asking | Answer] | Asking | Answer:
+        """What is read for an answer, all of it of one state of the index, however often it changes meanwhile."""
+        while True:
+            generation = self._folder.records.generation()
+            try:
+                work = self._work(question, vector, self._searcher.find(question, vector, k), mode)
+            except IndexDamagedError:
+                if self._folder.records.generation() == generation:
+                    raise
+                continue
+            if self._folder.records.generation() == generation:
+                return work
 
     def _work(
         self, question: str, vector: Sequence[float], found: Found, mode: str
@@ -174,7 +188,7 @@ class Asker:
         return vector
 
     def _chunks(self, ids: Sequence[str]) -> Mapping[str, Document]:
-        return {str(chunk.id): plain_chunk(chunk) for chunk in self._folder.database.chunks(list(ids))}
+        return {str(chunk.id): plain_chunk(chunk) for chunk in self._folder.records.chunks(list(ids))}
 
     def _vertices(self) -> VertexFinder:
         graph = self._graph()
@@ -184,10 +198,11 @@ class Asker:
             return self._finder[1]
 
     def _reports(self) -> _Told:
-        generation = self._folder.generation()
+        generation = self._folder.records.generation()
         with self._lock:
             if self._told is None or self._told.generation != generation:
-                communities, kept = communities_of(self._folder.database), reports_of(self._folder.database)
+                made = self._folder.made
+                communities, kept = self._folder.reading(lambda now: (communities_of(now, made), reports_of(now, made)))
                 reports = [kept[community.id] for community in communities if community.id in kept]
                 vectors = self._folder.embeddings.matrix(list(map(full_text, reports)))
                 lexical = report_lexical(reports)
@@ -196,11 +211,11 @@ class Asker:
 
     def _source_tokens(self) -> int:
         """How long all chunks are, by the tokens of some of them: the budget of a global question is a share of it."""
-        database = self._folder.database
-        ids = database.chunk_ids()
-        sample = [chunk.page_content for chunk in database.chunks(ids[:: max(1, len(ids) // _SAMPLED)])]
+        records = self._folder.records
+        ids = records.chunk_ids()
+        sample = [chunk.page_content for chunk in records.chunks(ids[:: max(1, len(ids) // _SAMPLED)])]
         counted = sum(map(self._counter, sample))
-        return round(counted * database.text_length() / max(1, sum(map(len, sample))))
+        return round(counted * records.text_length() / max(1, sum(map(len, sample))))
 
 
 def _is_told(question: str, evidence: Evidence) -> bool:

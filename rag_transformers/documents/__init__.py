@@ -16,7 +16,7 @@ from rag_transformers.documents.decoding import clean, decode
 from rag_transformers.documents.rows import Row, read_rows
 from rag_transformers.errors import DocumentError, UsageError
 
-__all__ = ["SUFFIXES", "SkippedWarning", "find_files", "fingerprint", "load_documents"]
+__all__ = ["SUFFIXES", "SkippedWarning", "find_files", "fingerprint", "load_documents", "sources_under"]
 
 SUFFIXES = (".txt", ".md", ".json", ".jsonl", ".csv", ".pdf", ".docx")
 """The files that are read, by the end of their names, in any case."""
@@ -32,6 +32,7 @@ def load_documents(
     text_column: str | None = None,
     title_column: str | None = None,
     encoding: str | None = None,
+    may_be_empty: bool = False,
 ) -> list[Document]:
     r"""The documents of files, folders and globs, in the order of :func:`find_files`.
 
@@ -46,6 +47,7 @@ def load_documents(
         text_column: Column or field of the text; by default ``text``, ``content``, ``正文``, ``内容`` and the like.
         title_column: Column or field of the title; by default ``title`` or ``标题``, if there is one.
         encoding: Encoding of all text files; by default UTF-8, else the likeliest, noted as ``metadata["encoding"]``.
+        may_be_empty: Whether a folder without a file, and files without text, are no error.
 
     Raises:
         UsageError: A path that is not there, no file found, no file with text, or no such column.
@@ -61,20 +63,26 @@ def load_documents(
     options = _Options(text_column, title_column, encoding)
     documents: list[Document] = []
     empty: list[str] = []
-    for path in find_files(paths):
+    for path in find_files(paths, may_be_empty):
         found = [document for document in _read(path, options) if document.page_content.strip()]
         documents += found
         if not found:
             empty.append(path.as_posix())
-    if not documents:
+    if not documents and not may_be_empty:
         raise UsageError(f"no text in {_listed(empty)}")
     if empty:
         warnings.warn(f"no text in {_listed(empty)}: left out", SkippedWarning, stacklevel=2)
     return documents
 
 
-def find_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+def find_files(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], may_be_empty: bool = False
+) -> list[Path]:
     """The files behind paths, folders and globs, each once, those of a folder or glob in order (2 before 10).
+
+    Args:
+        paths: Files, folders or globs.
+        may_be_empty: Whether a folder or a glob without a file is no error.
 
     Raises:
         UsageError: A path that is not there, a folder or glob without a file that can be read, or a file of no
@@ -89,11 +97,36 @@ def find_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]])
         if not isinstance(path, str | os.PathLike) or not os.fspath(path):
             raise UsageError(f"paths holds {path!r}; give files, folders or globs")
         try:
-            for file in _files_of(os.fspath(path)):
+            for file in _files_of(os.fspath(path), may_be_empty):
                 found.setdefault(os.path.normcase(os.path.abspath(file)), file)
         except OSError as error:
             raise DocumentError(f"{error.filename or path}: cannot be read: {error.strerror}") from None
     return list(found.values())
+
+
+def sources_under(paths: Iterable[str | os.PathLike[str]], sources: Iterable[str]) -> list[str]:
+    """Those of some sources that :func:`load_documents` could have given to documents of these files and folders.
+
+    Args:
+        paths: Files and folders, which need not be there any more.
+        sources: Sources of documents.
+
+    Raises:
+        UsageError: A path is a glob.
+
+    >>> sources_under(["docs", "a.csv"], ["docs/b.txt", "docs2/c.txt", "a.csv#7", "d.txt"])
+    ['docs/b.txt', 'a.csv#7']
+    """
+    places = [Path(path).as_posix() for path in paths]
+    if globs := [place for place in places if glob.has_magic(place) and not os.path.exists(place)]:
+        raise UsageError(f"{globs[0]} is a glob: name files and folders, so that it is clear what they no longer hold")
+    return [source for source in sources if any(_is_under(place, source) for place in places)]
+
+
+def _is_under(place: str, source: str) -> bool:
+    if place == ".":
+        return not source.startswith(("/", "../")) and ":" not in source[:3]
+    return source == place or source.startswith((f"{place.rstrip('/')}/", f"{place}#"))
 
 
 def fingerprint(document: Document) -> str:
@@ -114,7 +147,7 @@ class _Options:
     encoding: str | None
 
 
-def _files_of(given: str) -> list[Path]:
+def _files_of(given: str, may_be_empty: bool) -> list[Path]:
     path = Path(given)
     if path.is_file():
         if path.suffix.lower() not in SUFFIXES:
@@ -126,7 +159,7 @@ def _files_of(given: str) -> list[Path]:
         found = sorted(_files_of_glob(given), key=_natural)
     else:
         raise UsageError(f"{path.as_posix()}: no such file or folder")
-    if not found:
+    if not found and not may_be_empty:
         raise UsageError(f"{path.as_posix()}: no file found; looked for {_kinds()}")
     return found
 

@@ -34,6 +34,7 @@ def merged(found: Extraction, more: Extraction) -> Extraction:
         [1.0 if weight is None else weight for weight in relationships.values()]
         if found.weights or more.weights
         else (),
+        list(dict.fromkeys((*found.unheld, *more.unheld))),
     )
 
 

@@ -31,6 +31,8 @@ from rag_transformers.conversation import (
 from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
 from rag_transformers.extraction.extractor import Extractor, chunk_of
 from rag_transformers.extraction.gleaning import adds, merged
+from rag_transformers.extraction.halving import asked_in_parts
+from rag_transformers.extraction.holding import marked
 from rag_transformers.extraction.structured import NotOfferedError, StructuredModel
 from rag_transformers.graph import Extraction
 from rag_transformers.models import Reply, error_line, model_key, resolve_llm
@@ -250,10 +252,32 @@ class LLMExtractor(Extractor):
     # How a chunk is asked about.
 
     def _talk(self, chunk: Document, variables: Mapping[str, Any], limit: int | None) -> Talk[Extraction]:
-        """Ask, once more where the reply cannot be read, and then for what was left out, in one conversation."""
+        """Ask about a chunk, in halves where it is too much, and note the names that it does not hold."""
         if (found := self._without_model(chunk)) is not None:
             return found.limited(limit)
-        prompt = self._prompts[self._language_of(chunk)].format_prompt(**_settled(variables))
+        try:
+            found = yield from asked_in_parts(
+                lambda part, variables: self._asked(part, variables, limit),
+                chunk,
+                self._shown_variables(chunk, variables),
+                self._count,
+                replies_too=self.reask,
+            )
+        except ReplyError as error:
+            if error.extraction:
+                error.extraction = marked(error.extraction, chunk.page_content)
+            raise
+        return marked(found.limited(limit), chunk.page_content)
+
+    def _shown_variables(self, chunk: Document, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """What the prompt takes, without a history that a user's own does not show."""
+        prompt = self._prompts[self._language_of(chunk)]
+        shows = "history" in (*prompt.input_variables, *prompt.optional_variables)
+        return {name: value for name, value in _settled(variables).items() if shows or name != "history"}
+
+    def _asked(self, chunk: Document, variables: Mapping[str, Any], limit: int | None) -> Talk[Extraction]:
+        """Ask, once more where the reply cannot be read, and then for what was left out, in one conversation."""
+        prompt = self._prompts[self._language_of(chunk)].format_prompt(**variables)
         ask, reply = yield from self._first_reply(prompt, chunk)
         try:
             found = self._read(reply, chunk, limit)

@@ -15,7 +15,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBinding
 
 from rag_transformers.errors import ModelError
-from rag_transformers.models import error_line
+from rag_transformers.faults import error_line, is_overflow
 
 __all__ = ["SCHEMA", "NotOfferedError", "StructuredModel"]
 
@@ -104,17 +104,17 @@ class _Asking(Runnable[Any, Any]):
     """A model in one of the modes; its message holds the data as text."""
 
     def __init__(self, bound: Runnable[Any, Any]) -> None:
-        self._bound = bound
+        self.bound = bound
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         try:
-            return _as_text(self._bound.invoke(input, config, **kwargs))
+            return _as_text(self.bound.invoke(input, config, **kwargs))
         except Exception as error:
             return _cut_message(error)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         try:
-            return _as_text(await self._bound.ainvoke(input, config, **kwargs))
+            return _as_text(await self.bound.ainvoke(input, config, **kwargs))
         except Exception as error:
             return _cut_message(error)
 
@@ -161,9 +161,7 @@ def _cut_message(error: Exception) -> Any:
 
 # How servers say that they do not know a mode, and what else is said with the same status.
 _MODE = re.compile(r"tool|function|response_?format|json_?schema|structured|grammar|guided", re.IGNORECASE)
-_OTHER = re.compile(
-    r"context[ _]?(?:length|window)|maximum context|too (?:long|large)|content[ _]?(?:filter|manag)", re.IGNORECASE
-)
+_OTHER = re.compile(r"content[ _]?(?:filter|manag)", re.IGNORECASE)
 _STATUS = (400, 404, 405, 415, 422, 501)
 
 
@@ -172,4 +170,4 @@ def _is_refused_mode(error: Exception) -> bool:
         return True
     text = str(error)
     known = getattr(error, "status_code", None) in _STATUS
-    return known and _MODE.search(text) is not None and _OTHER.search(text) is None
+    return known and _MODE.search(text) is not None and _OTHER.search(text) is None and not is_overflow(error)

@@ -12,13 +12,14 @@ from langchain_core.runnables import Runnable
 
 from rag_transformers.concurrency import Run, drained
 from rag_transformers.graph import Edge, Vertex
-from rag_transformers.indexing.ingestion import Failure, Progress
+from rag_transformers.indexing.outcomes import Failure, Progress
 from rag_transformers.models import error_line, model_key
 from rag_transformers.stores.vectors import text_key
 
 if TYPE_CHECKING:
     from rag_transformers.stores import MemoryGraph
-    from rag_transformers.stores.database import Current, Database
+    from rag_transformers.stores.made import Made
+    from rag_transformers.stores.records import Current, Draft, Records
     from rag_transformers.tokens import TokenCounter
 
 __all__ = ["Described", "Making", "describe", "descriptions_of", "to_describe"]
@@ -47,10 +48,11 @@ class Wanted(NamedTuple):
 
 
 class Making:
-    """Where things are made: the records, the maker, the run that limits its calls, and who is told how far it is.
+    """Where things are made: the maker, the run that limits its calls, where all is kept, and who is told of it.
 
     Args:
-        database: The records of the index.
+        draft: The next state of the records.
+        made: What was made before, by key.
         maker: The Runnable that makes one thing.
         renews: Whether what another maker made is made anew; a maker without a model leaves it, while it is true.
         run: The limit on model calls.
@@ -59,13 +61,15 @@ class Making:
 
     def __init__(
         self,
-        database: "Database",
+        draft: "Draft",
+        made: "Made",
         maker: Runnable[Any, Any],
         renews: bool,
         run: Run,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        self.database = database
+        self.draft = draft
+        self.made = made
         self.maker = maker
         self.run = run
         self._name = model_key(maker)
@@ -114,22 +118,22 @@ async def describe(making: Making, wanted: Mapping[str, Wanted]) -> Described:
         making: The maker is a Runnable from ``{"items": …, "descriptions": […]}`` to a ``SummarizationResult``.
         wanted: What :func:`to_describe` found.
     """
-    from rag_transformers.stores.database import Current
+    from rag_transformers.stores.records import Current
 
-    database = making.database
-    current = database.current(_STAGE)
+    draft, kept = making.draft, making.made
+    current = draft.current(_STAGE)
     due = {item: want for item, want in wanted.items() if not making.holds(current.get(item), want.content)}
-    database.forget_current(_STAGE, [item for item in current if item in due or item not in wanted])
+    draft.forget_current(_STAGE, [item for item in current if item in due or item not in wanted])
     now = {item: Current(want.content, making.key(want.content)) for item, want in due.items()}
-    known = database.made(each.key for each in now.values())
-    database.put_made(_STAGE, {}, {item: each for item, each in now.items() if each.key in known})
+    known = kept.values(each.key for each in now.values())
+    draft.put_current(_STAGE, {item: each for item, each in now.items() if each.key in known})
     asked = [item for item in due if now[item].key not in known]
     failed: dict[int, Failure] = {}
     done = 0
     async for batch in drained(_results(making, [due[item] for item in asked])):
         good = {asked[i]: result for i, result in batch if not isinstance(result, Exception)}
-        made = {now[item].key: result.description for item, result in good.items()}
-        database.put_made(_STAGE, made, {item: now[item] for item in good})
+        kept.put_values({now[item].key: result.description for item, result in good.items()})
+        draft.put_current(_STAGE, {item: now[item] for item in good})
         failed |= {i: _failure(asked[i], error) for i, error in batch if isinstance(error, Exception)}
         done += len(batch)
         making.report(_STAGE, done, len(asked))
@@ -137,9 +141,11 @@ async def describe(making: Making, wanted: Mapping[str, Wanted]) -> Described:
     return Described(len(asked) - len(failures), len(wanted) - len(asked), failures)
 
 
-def descriptions_of(database: "Database") -> dict[Key, str]:
-    """The descriptions that hold now, by the key of a vertex or an edge, for :meth:`MemoryGraph.summarise`."""
-    return {_key(item): str(text) for item, text in database.held(_STAGE).items()}
+def descriptions_of(records: "Records", made: "Made") -> dict[Key, str]:
+    """The descriptions that hold, by the key of a vertex or an edge, for :meth:`MemoryGraph.summarise`."""
+    from rag_transformers.stores.records import held
+
+    return {_key(item): str(text) for item, text in held(records, made, _STAGE).items()}
 
 
 async def _results(making: Making, wanted: Sequence[Wanted]) -> AsyncIterator[tuple[int, Any]]:

@@ -1,10 +1,12 @@
 """How near to a question the sentences of an index are: by all their vectors, in memory as long as they are few."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.documents import Document
 
+from rag_transformers.errors import StorageError
 from rag_transformers.retrieval.ranking import NEAREST_SENTENCES, dense_scores, sentence_texts
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ __all__ = ["MOST_BYTES", "Near", "SearchedVectors", "SentenceVectors", "unit_tex
 
 MOST_BYTES = 256 << 20
 """Vectors of up to so many bytes are held in memory (131,072 of 512 numbers); more are searched where they are."""
+
+_WINDOW = 256  # chunks whose vectors are looked at together
 
 
 class Near(NamedTuple):
@@ -126,11 +130,34 @@ class SearchedVectors:
         """How near to a question the index is; see :meth:`SentenceVectors.near`."""
         import numpy as np
 
-        nearest = self._folder.sentences.nearest(vector, NEAREST_SENTENCES)
-        chunks, floor = dense_scores(self._ids, [(text.metadata["chunk"], cosine) for text, cosine in nearest])
+        chunks, floor = dense_scores(self._ids, self._nearest(vector))
         high = float(chunks.max(initial=0.0))
         asked = np.asarray(vector, np.float32)
         return Near(chunks, floor, lambda numbers: _between(self._vectors(numbers) @ asked, floor, high))
+
+    def _nearest(self, vector: Sequence[float]) -> list[tuple[str, float]]:
+        """The chunks of the nearest texts, each with its cosine, best first."""
+        there = set(self._ids)
+        if self._folder.chroma.can_be_read:
+            with contextlib.suppress(StorageError):  # somebody began to write to it just now
+                searched = self._folder.sentences
+                if searched.count() >= self._folder.state.units:
+                    found = searched.nearest(vector, NEAREST_SENTENCES)
+                    return [(str(t.metadata["chunk"]), cosine) for t, cosine in found if t.metadata["chunk"] in there]
+        return self._nearest_of_all(vector)
+
+    def _nearest_of_all(self, vector: Sequence[float]) -> list[tuple[str, float]]:
+        """The same without the search structure, while another process writes to it: every vector is looked at."""
+        import numpy as np
+
+        best: list[tuple[str, float]] = []
+        for start in range(0, len(self._ids), _WINDOW):
+            chunks = self._folder.records.chunks(self._ids[start : start + _WINDOW])
+            texts = [(str(chunk.id), text) for chunk in chunks for text in unit_texts(chunk, self._folder.by_sentence)]
+            cosines = self._folder.embeddings.matrix([text for _, text in texts]) @ np.asarray(vector, np.float32)
+            best += [(id, float(cosine)) for (id, _), cosine in zip(texts, cosines, strict=True)]
+            best = sorted(best, key=lambda found: -found[1])[:NEAREST_SENTENCES]
+        return best
 
     def _vectors(self, sentences: "Integers") -> "Vectors":
         import numpy as np
@@ -138,7 +165,7 @@ class SearchedVectors:
         owners = np.searchsorted(self._ends, sentences, side="right")
         numbers = sentences - np.concatenate([[0], self._ends])[owners]
         ids = dict.fromkeys(self._ids[owner] for owner in owners.tolist())
-        texts = {chunk.id: unit_texts(chunk, self._folder.by_sentence) for chunk in self._folder.database.chunks(ids)}
+        texts = {chunk.id: unit_texts(chunk, self._folder.by_sentence) for chunk in self._folder.records.chunks(ids)}
         by_sentence = self._folder.by_sentence
         asked = [
             texts[self._ids[owner]][number if by_sentence else 0]

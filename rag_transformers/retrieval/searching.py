@@ -1,8 +1,8 @@
 """The search over an index: its words, names and vectors, kept in memory and brought up to date when it changed."""
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.documents import Document
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rag_transformers.stores.folder import IndexFolder
+    from rag_transformers.stores.records import Draft, Records
 
 __all__ = ["Found", "Searcher", "plain_chunk", "search_units"]
 
-_WORDS = "words.npz"
-_NAMES = "names.npz"
+_WORDS = "words"
+_NAMES = "names"
 
 
 class Found(NamedTuple):
@@ -73,23 +74,36 @@ class Searcher:
         self._folder = folder
         self._lock = threading.RLock()
         self._known: _Known | None = None
+        self._next: _Known | None = None  # of the generation that is about to be committed
         self._held: tuple[Mentions, SentenceVectors | SearchedVectors] | None = None
         self._names: NameReader | None = None
 
-    def prepare(self) -> None:
-        """Read the names of the chunks that are new, while models are asked for their extractions."""
-        database = self._folder.database
-        with self._lock:
-            mentions = self._mentions_kept()
-        known = {stamp.partition(" ")[0] for stamp in mentions.stamps} if mentions else set()
-        self._reader().prepare(database.chunks([id for id in database.chunk_ids() if id not in known]))
+    def prepare(self, draft: "Draft") -> None:
+        """Read the names of the chunks that are new, while models are asked for their extractions.
 
-    def keep(self) -> None:
-        """Bring all that is held of the chunks up to date and keep it in the folder, for the next process."""
+        Args:
+            draft: The next state of the records.
+        """
         with self._lock:
-            known = self._known = self._read(self._folder.generation())
-        _replace(self._folder.path / _WORDS, known.words.to_bytes())
-        _replace(self._folder.path / _NAMES, known.mentions.to_bytes())
+            mentions = self._mentions_kept(draft)
+        known = {stamp.partition(" ")[0] for stamp in mentions.stamps} if mentions else set()
+        self._reader().prepare(draft.chunks([id for id in draft.chunk_ids() if id not in known]))
+
+    def keep(self, draft: "Draft") -> None:
+        """Bring all that is held of the chunks up to date, and keep it among the records for the next process.
+
+        Args:
+            draft: The next state of the records; what is held is of use once it is committed.
+        """
+        with self._lock:
+            known = self._read(draft, draft.generation() + 1)
+            self._next = known
+        draft.put_structure(_WORDS, known.words.to_bytes())
+        draft.put_structure(_NAMES, known.mentions.to_bytes())
+
+    def drop_kept(self) -> None:
+        """Forget what :meth:`keep` made, since its state was not committed."""
+        self._next = None
 
     def find(self, question: str, vector: Sequence[float], k: int) -> Found:
         """The k chunks that suit a question best, and what their sentences hold on it.
@@ -125,7 +139,7 @@ class Searcher:
         scores = known.graph.walk(active, likeness)
         best = np.argsort(-scores, kind="stable")[:k].tolist()
         ids = known.words.ids
-        stored = {chunk.id: chunk for chunk in self._folder.database.chunks([ids[place] for place in best])}
+        stored = {chunk.id: chunk for chunk in self._folder.records.chunks([ids[place] for place in best])}
         best = [place for place in best if ids[place] in stored]
         names = sorted(active.nonzero()[0].tolist(), key=lambda name: (-active[name], name))
         return _Best(
@@ -136,53 +150,60 @@ class Searcher:
 
     def _state(self) -> tuple[_Known, SentenceVectors | SearchedVectors]:
         """What the chunks say now, and their vectors."""
-        generation = self._folder.generation()
+        generation = self._folder.records.generation()
         known, held = self._known, self._held
         if known and held and known.generation == generation and held[0] is known.mentions:
             return known, held[1]  # without waiting for a writer that is about to change it
         with self._lock:
             known = self._known
             if known is None or known.generation != generation:
-                known = self._known = self._read(generation)
+                self._folder.chroma.check(generation)
+                known = self._known = self._folder.reading(self._newest)
             if self._held is None or self._held[0] is not known.mentions:
-                self._check_whole()
                 self._held = known.mentions, self._vectors_of(known)
             return known, self._held[1]
 
-    def _read(self, generation: int) -> _Known:
-        """What the chunks say now, made from what is known already and from what is new."""
-        database, reader = self._folder.database, self._reader()
-        ids, keys = tuple(database.chunk_ids()), database.extraction_keys()
+    def _newest(self, records: "Records") -> _Known:
+        generation = records.generation()
+        if self._next and self._next.generation == generation:
+            return self._next
+        records.check_counts()
+        return self._read(records, generation)
+
+    def _read(self, records: "Records", generation: int) -> _Known:
+        """What the chunks say in one state, made from what is known already and from what is new."""
+        reader = self._reader()
+        ids, keys = tuple(records.chunk_ids()), records.extraction_keys()
         stamps = {reader.stamp(id, keys.get(id)): id for id in ids}
-        words = self._known.words if self._known else self._words_kept()
-        mentions = self._mentions_kept()
+        words = self._known.words if self._known else self._words_kept(records)
+        mentions = self._mentions_kept(records)
         if words is None or words.ids != ids:
             seen = set(words.ids) if words else set()
-            texts = {chunk.id: lexical_text(chunk) for chunk in database.chunks([id for id in ids if id not in seen])}
+            texts = {chunk.id: lexical_text(chunk) for chunk in records.chunks([id for id in ids if id not in seen])}
             words = Lexical(((id, texts.get(id, "")) for id in ids), previous=words)
         if self._known and mentions is self._known.mentions and mentions.stamps == tuple(stamps):
             return self._known._replace(generation=generation, words=words)
         if mentions is None or mentions.stamps != tuple(stamps):
-            mentions = Mentions(stamps, lambda new: self._said({stamp: stamps[stamp] for stamp in new}, keys), mentions)
+
+            def said(new: Sequence[str]) -> list[Said]:
+                return self._said(records, {stamp: stamps[stamp] for stamp in new}, keys)
+
+            mentions = Mentions(stamps, said, mentions)
         return _Known(generation, words, mentions, NameGraph(mentions))
 
-    def _said(self, stamps: Mapping[str, str], keys: Mapping[str, str | None]) -> list[Said]:
+    def _said(self, records: "Records", stamps: Mapping[str, str], keys: Mapping[str, str | None]) -> list[Said]:
         """What chunks say of names, by their stamps."""
-        database, reader = self._folder.database, self._reader()
-        found = database.extractions(key for id in stamps.values() if (key := keys.get(id)))
-        chunks = {chunk.id: chunk for chunk in database.chunks(stamps.values())}
-        gone = Said("", [], [])  # taken out by another process just now
-        return [
-            reader.said(chunks[id], stamp, found.get(keys.get(id) or "")) if id in chunks else gone
-            for stamp, id in stamps.items()
-        ]
+        reader = self._reader()
+        found = self._folder.made.extractions(key for id in stamps.values() if (key := keys.get(id)))
+        chunks = {chunk.id: chunk for chunk in records.chunks(stamps.values())}
+        return [reader.said(chunks[id], stamp, found.get(keys.get(id) or "")) for stamp, id in stamps.items()]
 
     def _vectors_of(self, known: _Known) -> SentenceVectors | SearchedVectors:
         """The vectors of all chunks: in memory, or where there are too many for that, where they are."""
         ids, counts = known.words.ids, known.mentions.chunk_sentences
         by_sentence = self._folder.by_sentence
         units = int(counts.sum()) if by_sentence else len(ids)
-        if units * self._folder.known.size * 4 > MOST_BYTES:
+        if units * self._folder.state.size * 4 > MOST_BYTES:
             return SearchedVectors(self._folder, ids, counts)
         held = self._held[1] if self._held and isinstance(self._held[1], SentenceVectors) else None
         return SentenceVectors(ids, counts, self._stored_vectors, by_sentence, held)
@@ -190,7 +211,7 @@ class Searcher:
     def _stored_vectors(self, ids: Sequence[str]) -> "dict[str, npt.NDArray[np.float32]]":
         import numpy as np
 
-        chunks = self._folder.database.chunks(ids)
+        chunks = self._folder.records.chunks(ids)
         texts = [unit_texts(chunk, self._folder.by_sentence) for chunk in chunks]
         rows = self._folder.embeddings.matrix([text for each in texts for text in each])
         split = np.split(rows, np.cumsum([len(each) for each in texts])[:-1]) if chunks else []
@@ -210,39 +231,27 @@ class Searcher:
             found.append(rows if by_sentence else rows.repeat(len(sentence_texts(chunk)), axis=0))
         return found
 
-    def _check_whole(self) -> None:
-        if self._folder.lacks_vectors():
-            place = self._folder.path / "chroma"
-            raise IndexDamagedError(f"{place} lacks vectors that it held; index the documents again to make it anew")
-
     def _reader(self) -> NameReader:
         with self._lock:
             if self._names is None:
                 self._names = NameReader(self._folder.known.language)
             return self._names
 
-    # What is kept in the folder is derived from the records: where it is missing or cannot be read, it is made anew.
+    # What is kept is derived from the rest: where an older version of this package made it, it is made anew.
 
-    def _words_kept(self) -> Lexical | None:
-        try:
-            return Lexical.from_bytes((self._folder.path / _WORDS).read_bytes())
-        except (FileNotFoundError, IndexDamagedError):
-            return None
+    def _words_kept(self, records: "Records") -> Lexical | None:
+        kept = records.structure(_WORDS)
+        with contextlib.suppress(IndexDamagedError):
+            return None if kept is None else Lexical.from_bytes(kept)
+        return None
 
-    def _mentions_kept(self) -> Mentions | None:
+    def _mentions_kept(self, records: "Records") -> Mentions | None:
         if self._known:
             return self._known.mentions
-        try:
-            return Mentions.from_bytes((self._folder.path / _NAMES).read_bytes())
-        except (FileNotFoundError, IndexDamagedError):
-            return None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Put a file in its place, whole or not at all."""
-    beside = path.with_suffix(".new")
-    beside.write_bytes(data)
-    beside.replace(path)
+        kept = records.structure(_NAMES)
+        with contextlib.suppress(IndexDamagedError):
+            return None if kept is None else Mentions.from_bytes(kept)
+        return None
 
 
 def plain_chunk(chunk: Document) -> Document:

@@ -112,6 +112,23 @@ class ChunkHistory:
         """As :meth:`delete`, without blocking the event loop."""
         await asyncio.to_thread(self.delete, texts)
 
+    def retain(self, chunks: Sequence[Document]) -> list[Document]:
+        """Forget all texts but those of some chunks.
+
+        Args:
+            chunks: In reading order.
+
+        Returns:
+            Those of them whose texts the history does not hold, in reading order; none where a store cannot say.
+        """
+        entries = {_entry(chunk).id: chunk for chunk in reversed(chunks) if chunk.page_content.strip()}
+        with self._lock:
+            if (there := self._shelf.ids()) is None:
+                return []
+            self._shelf.delete([id for id in there if id not in entries])
+        known = set(there)
+        return [chunk for id, chunk in reversed(entries.items()) if id not in known]
+
     def truncate(self) -> None:
         """Empty the history; doing so twice is no error."""
         with self._lock:

@@ -1,32 +1,40 @@
-"""The folder of an index: its manifest, its records, and Chroma as the search structure made from them."""
+"""The folder of an index: its manifest, its records, what was made for them, and Chroma as the search structure."""
 
-import dataclasses
+import contextlib
 import shutil
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rag_transformers.errors import (
     IndexDamagedError,
     IndexMismatchError,
     NoIndexError,
-    RagTransformersError,
+    StorageError,
     UsageError,
     check_count,
 )
-from rag_transformers.models import error_line
+from rag_transformers.stores import chroma_folder, lock
+from rag_transformers.stores.chroma_folder import ChromaFolder
 from rag_transformers.stores.chunk_history import ChunkHistory
-from rag_transformers.stores.manifest import Manifest
+from rag_transformers.stores.manifest import NAME, Manifest
 from rag_transformers.stores.vectors import StoredEmbeddings, VectorIndex, embeddings_name, text_key
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from langchain_core.vectorstores import VectorStore
 
-    from rag_transformers.stores.database import Database
+    from rag_transformers.stores.made import Made
+    from rag_transformers.stores.records import Records, State
 
-__all__ = ["IndexFolder"]
+__all__ = ["IndexFolder", "restore_manifest"]
 
+T = TypeVar("T")
+
+_RECORDS, _MADE = "records.sqlite", "made.sqlite"
+_DATABASES = {f"{name}{end}" for name in (_RECORDS, _MADE) for end in ("", "-wal", "-shm", "-journal")}
+_OURS = frozenset({*_DATABASES, *chroma_folder.FILES, *lock.FILES})
 _WRITE = 512  # texts of the history in one write: Chroma takes about as long for one as for many
 _PROBE = "A short text by which embeddings are known again."
 
@@ -43,7 +51,7 @@ class IndexFolder:
 
     Raises:
         UsageError: The path is a file, or a folder that holds something else.
-        IndexMismatchError: The index was made with other embeddings, or by a newer version.
+        IndexMismatchError: The index was made with other embeddings, or by another version.
         IndexDamagedError: A file of it cannot be read.
     """
 
@@ -51,15 +59,17 @@ class IndexFolder:
         self, path: Path, embeddings: "Embeddings", language: str = "auto", batch_size: int = 128, client: Any = None
     ) -> None:
         self.path = path
-        self.manifest = Manifest.read(path)
+        self.manifest = Manifest.read(path, _OURS)
+        self.chroma = ChromaFolder(path, client)
         self._given = embeddings
         self._language = language
         self._batch_size = check_count("embedding_batch_size", batch_size)
-        self._own_client = client
-        self._client: Any = None
         self._lock = threading.RLock()
-        self._database: Database | None = None
-        self._sentences: VectorIndex | None = None
+        self._records: Records | None = None
+        self._made: Made | None = None
+        self._sentences: tuple[VectorStore, VectorIndex] | None = None
+        if self.manifest is None:
+            self._check_unfinished()
         self._check_name()
 
     @property
@@ -75,20 +85,50 @@ class IndexFolder:
             NoIndexError: There is none.
         """
         if self.manifest is None:
+            self.manifest = Manifest.read(self.path, _OURS)  # another process may have made it meanwhile
+            self._check_name()
+        if self.manifest is None:
             raise NoIndexError(
                 f"there is no index in {self.path}; make one with: rag-transformers index PATH --out {self.path}"
             )
         return self.manifest
 
+    # Writing
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the one process, and the one object, that writes to the folder.
+
+        Raises:
+            IndexLockedError: Another one writes to it.
+            UsageError: The folder cannot be made.
+            StorageError: It cannot be written.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(lock.write_lock(self.path))
+            except (OSError, ValueError) as error:
+                if isinstance(error, UsageError):
+                    raise
+                if self.exists:
+                    raise StorageError(f"{self.path} cannot be written: {error}") from error
+                raise UsageError(f"an index cannot be made in {self.path}: {error}") from error
+            yield
+
     def create(self) -> bool:
-        """Make the folder with its manifest, unless it is there; whether it was made."""
+        """Make the databases and the manifest, unless they are there; whether they were made."""
         if self.manifest is not None:
             return False
+        self._check_unfinished()
         manifest = Manifest(embeddings_name(self._given), language=self._language)
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._open(create=True)
+            with self.records.draft() as draft:
+                facts = {"embeddings": manifest.embeddings, "language": manifest.language}
+                draft.set_state(draft.state()._replace(facts=facts))
+                draft.save()
             manifest.write(self.path)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise UsageError(f"an index cannot be made in {self.path}: {error}") from error
         self.manifest = manifest
         return True
@@ -99,35 +139,80 @@ class IndexFolder:
         shutil.rmtree(self.path)
         self.manifest = None
 
-    @property
-    def database(self) -> "Database":
-        """The records."""
-        from rag_transformers.stores.database import Database
+    # What it holds
 
+    @property
+    def records(self) -> "Records":
+        """The documents and chunks, and what holds of them now."""
         with self._lock:
-            if self._database is None:
-                # A run may have been stopped between the manifest and the database; after that it is damage.
-                create = self.known.generation == 0
-                self._database = Database(self.path / "records.sqlite", create)
-            return self._database
+            if self._records is None:
+                self._open(create=False)
+            assert self._records is not None
+            return self._records
+
+    @property
+    def made(self) -> "Made":
+        """What was made at a price, by key."""
+        with self._lock:
+            if self._made is None:
+                self._open(create=False)
+            assert self._made is not None
+            return self._made
+
+    def reading(self, read: "Callable[[Records], T]") -> T:
+        """What ``read`` makes of one state of the records; of a newer one, if it came while it read.
+
+        Args:
+            read: A function of the records; what it reads of :attr:`made` belongs to them.
+        """
+        while True:
+            with self.records.snapshot() as now:
+                generation = now.generation()
+                try:
+                    return read(now)
+                except IndexDamagedError:
+                    # What a newer state does not use any more may be gone; then this one is over.
+                    if self.records.generation() == generation:
+                        raise
+
+    @property
+    def state(self) -> "State":
+        """What the index says of itself.
+
+        Raises:
+            NoIndexError: There is none.
+        """
+        return self.records.state()
 
     @property
     def embeddings(self) -> StoredEmbeddings:
         """The embeddings, with a memory in the records."""
-        return StoredEmbeddings(self._given, self.database, self._batch_size)
+        return StoredEmbeddings(self._given, self.made, self._batch_size)
 
     @property
     def sentences(self) -> VectorIndex:
-        """The search structure over all chunks, or their sentences."""
+        """The search structure over all chunks, or their sentences.
+
+        Raises:
+            StorageError: It is being written by another process.
+            IndexDamagedError: It is not what was written.
+        """
         with self._lock:
-            if self._sentences is None:
-                self._sentences = VectorIndex(self._collection("sentences"), self.embeddings)
-            return self._sentences
+            store = self.chroma.collection("sentences", self.embeddings)
+            if self._sentences is None or self._sentences[0] is not store:
+                self._sentences = store, VectorIndex(store, self.embeddings)
+            return self._sentences[1]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the search structure holds what the records say; else a run was stopped, and the next one mends it."""
+        return self.chroma.is_settled(self.records.generation())
 
     def chunk_history(self) -> ChunkHistory:
         """The history of the chunks that were read, with the embeddings' own threshold where they have one."""
         threshold = float(getattr(self._given, "score_threshold", 0.3))
-        return ChunkHistory(self._collection("history"), score_threshold=threshold, max_chunks_once_load=_WRITE)
+        store = self.chroma.collection("history", self.embeddings)
+        return ChunkHistory(store, score_threshold=threshold, max_chunks_once_load=_WRITE)
 
     @property
     def by_sentence(self) -> bool:
@@ -145,7 +230,7 @@ class IndexFolder:
         own = getattr(self._given, "unrelated_cosine", None)
         if own is not None:
             return float(own)
-        vectors = self.database.some_vectors(256)
+        vectors = self.made.some_vectors(256)
         if len(vectors) < 16:
             return 0.0
         total = float(np.square(vectors.sum(axis=0)).sum()) - len(vectors)
@@ -157,21 +242,8 @@ class IndexFolder:
         Raises:
             IndexMismatchError: The size is another.
         """
-        if self.known.size and size != self.known.size:
-            raise IndexMismatchError(self._other(f"{self.known.size} numbers each", f"{size}"))
-
-    def generation(self) -> int:
-        """How many times the index was changed, by other processes too.
-
-        Raises:
-            NoIndexError: There is no index.
-        """
-        found = Manifest.read(self.path)
-        return self.known.generation if found is None else found.generation
-
-    def lacks_vectors(self) -> bool:
-        """Whether the search structure holds fewer texts than it did, so that it has to be made anew."""
-        return self.sentences.count() < self.known.units
+        if (known := self.state.size) and size != known:
+            raise IndexMismatchError(self._other(f"{known} numbers each", f"{size}"))
 
     async def check_embeddings(self) -> None:
         """Refuse embeddings of the same name that give other vectors than those the index was made with.
@@ -185,42 +257,45 @@ class IndexFolder:
 
         vector = np.asarray(await self.embeddings.aembed_query(_PROBE), dtype=np.float32)
         key = text_key("probe", _PROBE)
-        if (stored := self.database.vectors([key]).get(key)) is None:
-            self.database.put_vectors({key: vector})
+        if (stored := self.made.vectors([key]).get(key)) is None:
+            self.made.put_vectors({key: vector})
         elif len(stored) != len(vector):
             raise IndexMismatchError(self._other(f"{len(stored)} numbers each", f"{len(vector)}"))
         elif float(stored @ vector) < 0.98:  # servers differ in the last digits from call to call
             raise IndexMismatchError(self._other("another meaning", "the same name"))
 
-    def changed(self, size: int) -> None:
-        """Note a finished change, and the size of a vector."""
-        units, generation = self.sentences.count(), self.known.generation + 1
-        self.manifest = dataclasses.replace(self.known, size=size, units=units, generation=generation)
-        self.manifest.write(self.path)
-
     def close(self) -> None:
         """Give all files back."""
         with self._lock:
-            if self._database is not None:
-                self._database.close()
-            if self._client is not None and self._own_client is None:
-                from rag_transformers.stores.chroma import close_chroma
+            for database in (self._records, self._made):
+                if database is not None:
+                    database.close()
+            self.chroma.close()
+            self._records = self._made = self._sentences = None
 
-                close_chroma(self._client)
-            self._database = self._client = self._sentences = None
+    def _open(self, create: bool) -> None:
+        from rag_transformers.stores.made import Made
+        from rag_transformers.stores.records import Records
 
-    def _collection(self, name: str) -> "VectorStore":
-        from rag_transformers.stores.chroma import chroma_store, open_chroma
+        if not create:
+            _ = self.known
+        self._records = self._records or Records(self.path / _RECORDS, create)
+        self._made = self._made or Made(self.path / _MADE, create)
 
-        with self._lock:
+    def _check_unfinished(self) -> None:
+        """Tell a folder whose making was stopped from one that has lost its manifest."""
+        from rag_transformers.stores.records import Records
+
+        path = self.path / _RECORDS
+        if path.is_file() and path.stat().st_size:
+            records = Records(path)
             try:
-                if self._client is None:
-                    self._client = open_chroma(self.path / "chroma", client=self._own_client)
-                return chroma_store(self._client, name, self.embeddings)
-            except RagTransformersError:
-                raise
-            except Exception as error:  # Chroma has no one root for its errors
-                raise IndexDamagedError(f"{self.path / 'chroma'} cannot be used: {error_line(error)}") from error
+                if records.generation():
+                    raise IndexDamagedError(
+                        f"{self.path / NAME} is missing: rag-transformers repair {self.path} makes it anew"
+                    )
+            finally:
+                records.close()
 
     def _check_name(self) -> None:
         if self.manifest and self.manifest.embeddings != embeddings_name(self._given):
@@ -234,3 +309,32 @@ class IndexFolder:
             f"the collection in {self.path} was made with {embeddings_name(self._given)} vectors of {made}, the "
             f"embeddings given now have {given}: open it with those it was made with, or index into a new folder"
         )
+
+
+def restore_manifest(path: Path) -> bool:
+    """Make a manifest that was lost or damaged anew from the records; whether that was needed.
+
+    Args:
+        path: The folder of an index, whose lock is held.
+
+    Raises:
+        NoIndexError: There are no records of a finished index.
+        IndexDamagedError: The records cannot be read.
+        IndexMismatchError: Another version of this package made it.
+    """
+    with contextlib.suppress(IndexDamagedError, NoIndexError):
+        if Manifest.read(path, _OURS) is not None:
+            return False
+    from rag_transformers.stores.records import Records
+
+    if not (path / _RECORDS).is_file():
+        raise NoIndexError(f"there is no index in {path}: {_RECORDS} is missing")
+    records = Records(path / _RECORDS, create=False)
+    try:
+        facts = records.state().facts
+    finally:
+        records.close()
+    if not facts:
+        raise NoIndexError(f"there is no finished index in {path}")
+    Manifest(facts["embeddings"], language=facts["language"]).write(path)
+    return True

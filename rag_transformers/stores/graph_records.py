@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rag_transformers.errors import UsageError
 from rag_transformers.graph import Edge, Vertex
 
-__all__ = ["EdgeRecord", "Facts", "VertexRecord", "check_weight", "facts_of"]
+__all__ = ["UNHELD", "EdgeRecord", "Facts", "VertexRecord", "check_weight", "facts_of"]
 
 # An ordered set of texts. Most vertices and edges have one description and one chunk, and a bare str needs no
 # container: a list each would cost 150 MB more for a million edges.
@@ -23,15 +23,20 @@ class Facts(NamedTuple):
         chunks: Ids of the chunks behind it.
         weight: The weight that these chunks give, or the weight given by each; None for none.
         props: All else that is not blank.
+        lacking: Those of the chunks whose text does not hold the name, or both names.
     """
 
     descriptions: Sequence[str] = ()
     chunks: Sequence[str] = ()
     weight: float | dict[str, float] | None = None
     props: dict[str, Any] | None = None
+    lacking: Sequence[str] = ()
 
 
 _NOTHING = Facts()
+
+UNHELD = "unheld"
+"""The prop of what rests only on chunks that do not hold its name."""
 
 
 def facts_of(thing: Vertex | Edge) -> Facts:
@@ -45,7 +50,7 @@ def facts_of(thing: Vertex | Edge) -> Facts:
         return _NOTHING
     texts: Sequence[str] = ()
     chunks: Sequence[str] = ()
-    weight, others = None, None
+    weight, others, is_unheld = None, None, False
     for name, value in props.items():
         if value is None:
             continue
@@ -55,11 +60,13 @@ def facts_of(thing: Vertex | Edge) -> Facts:
             texts = _texts(name, value) or texts
         elif name == "chunks":
             chunks = _texts(name, value)
+        elif name == UNHELD:
+            is_unheld = bool(value)
         elif name == "weight" and isinstance(thing, Edge):
             weight = check_weight(value)
         elif not _blank(value):
             others = {**(others or {}), name: value}
-    return Facts(texts, chunks, weight, others)
+    return Facts(texts, chunks, weight, others, chunks if is_unheld else ())
 
 
 def check_weight(weight: Any) -> float | None:
@@ -82,6 +89,7 @@ class _Frozen(NamedTuple):
     descriptions: Kept
     chunks: Kept
     props: dict[str, Any] | None
+    unheld: bool
     weight: float | None = None
 
     def thaw(self) -> dict[str, Any]:
@@ -96,21 +104,42 @@ class _Frozen(NamedTuple):
             found["chunks"] = list(_listed(self.chunks))
         if self.weight is not None:
             found["weight"] = self.weight
+        if self.unheld:
+            found[UNHELD] = True
         return found if self.props is None else {**found, **copy.deepcopy(self.props)}
 
 
 class _Record:
-    __slots__ = ("chunks", "descriptions", "name", "props")
+    __slots__ = ("chunks", "descriptions", "lacking", "name", "props")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.descriptions: Kept = None
         self.chunks: Kept = None
+        self.lacking: Kept = None
         self.props: dict[str, Any] | None = None
+
+    @property
+    def unheld(self) -> bool:
+        """Whether there are chunks that speak of it, and none of them holds its name, or both names."""
+        if self.lacking is None:
+            return False
+        lacking = (self.lacking,) if isinstance(self.lacking, str) else self.lacking
+        return all(chunk in lacking for chunk in _listed(self.chunks))
+
+    def lack(self, chunks: Sequence[str]) -> bool:
+        """Note chunks that speak of it and do not hold its name; say whether any is new."""
+        changed = False
+        for chunk in chunks:
+            if (grown := _with(self.lacking, chunk)) is not None:
+                self.lacking, changed = grown, True
+        return changed
 
     def absorb(self, facts: Facts) -> bool:
         """Add what is new, and say whether anything was."""
         changed = self.witness(facts.chunks)
+        if facts.lacking:
+            changed |= self.lack(facts.lacking)
         for text in facts.descriptions:
             if (grown := _with(self.descriptions, text)) is not None:
                 self.descriptions, changed = grown, True
@@ -187,14 +216,18 @@ class VertexRecord(_Record):
         spelled = other.spelled()
         if [name for name, _, _ in spelled] != [self.name]:
             self._split()
-        changed = self.absorb(Facts(_listed(other.descriptions), _listed(other.chunks), props=other.props))
+        changed = self.absorb(other.said())
         for name, chunks, uses in spelled:
             changed |= self.mention(name, chunks, uses)
         return changed
 
+    def said(self) -> Facts:
+        """All that is kept but the spellings, as one upsert."""
+        return Facts(_listed(self.descriptions), _listed(self.chunks), props=self.props, lacking=_listed(self.lacking))
+
     def freeze(self) -> _Frozen:
         """The content as it is now."""
-        return _Frozen((self.name,), _copied(self.descriptions), _copied(self.chunks), self.props)
+        return _Frozen((self.name,), _copied(self.descriptions), _copied(self.chunks), self.props, self.unheld)
 
     def _split(self) -> dict[str, _Spelling]:
         if self.spellings is None:
@@ -246,12 +279,12 @@ class EdgeRecord(_Record):
 
     def said(self) -> Facts:
         """All that is kept, as one upsert."""
-        return Facts(_listed(self.descriptions), _listed(self.chunks), self.weights, self.props)
+        return Facts(_listed(self.descriptions), _listed(self.chunks), self.weights, self.props, _listed(self.lacking))
 
     def freeze(self) -> _Frozen:
         """The content as it is now."""
         names = self.source.name, self.target.name, self.name
-        return _Frozen(names, _copied(self.descriptions), _copied(self.chunks), self.props, self.weight())
+        return _Frozen(names, _copied(self.descriptions), _copied(self.chunks), self.props, self.unheld, self.weight())
 
     def _weigh(self, weight: float, chunks: Sequence[str]) -> None:
         # A weight belongs to its chunks: the same chunk read twice counts once, another one adds to it. A weight

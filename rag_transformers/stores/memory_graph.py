@@ -87,6 +87,9 @@ class MemoryGraph:
     def add(self, extraction: Extraction, chunk: str) -> int:
         """Fold in what was found in one chunk; adding the same again changes nothing.
 
+        A vertex has the prop ``unheld`` as long as no chunk that speaks of it holds its name, and an edge as long as
+        none holds the names of both its ends; the order of folding does not matter.
+
         Args:
             extraction: What was found. Of several types of one vertex the first one read stays.
             chunk: The id of the chunk.
@@ -110,12 +113,15 @@ class MemoryGraph:
         types = extraction.types or ("",) * len(extraction.entities)
         with self._lock:
             graph, before = self._graph, self._graph.skipped
+            unheld = {graph.key(name) for name in extraction.unheld}
             for (name, summary), kind in zip(extraction.entities, types, strict=True):
                 record = graph.fold_vertex(name, Facts(_said(summary), (chunk,)))
                 if kind.strip() and "type" not in (record.props or {}):
                     graph.version += record.absorb(Facts(props={"type": kind.strip()}))
             for (source, relation, target, summary), weight in zip(extraction.relationships, weights, strict=True):
-                graph.fold_edge(source, relation, target, Facts(_said(summary), (chunk,), weight))
+                lacks = (chunk,) if unheld and not unheld.isdisjoint((graph.key(source), graph.key(target))) else ()
+                graph.fold_edge(source, relation, target, Facts(_said(summary), (chunk,), weight, None, lacks))
+            graph.note_lacking(unheld, chunk)
             return graph.skipped - before
 
     def summarise(self, summaries: Mapping[str | tuple[str, str, str], str]) -> None:
@@ -133,6 +139,12 @@ class MemoryGraph:
         """
         with self._lock:
             self._graph.set_prop("summary", summaries)
+
+    def copy(self) -> "MemoryGraph":
+        """A graph that holds the same and shares nothing with this one."""
+        twin = MemoryGraph()
+        twin._graph = self._copy()
+        return twin
 
     def merge(self, other: Graph) -> None:
         """Fold in another graph, as if its upserts came after those of this one."""
@@ -324,6 +336,7 @@ class MemoryGraph:
                 twin.take_vertex(vertex)
             for edge in self._graph.edges.values():
                 twin.take_edge(edge)
+            twin.skipped = self._graph.skipped
         return twin
 
     def _content(self) -> tuple[dict[Any, Any], dict[Any, Any]]:

@@ -63,6 +63,13 @@ class Multigraph:
         relation_key, relation = self._relations.get(relation) or self._related(relation)
         return self._link(tail, head, relation_key, relation, facts)
 
+    def note_lacking(self, keys: Collection[str], chunk: str) -> None:
+        """Note of vertices that a chunk speaks of them and does not hold their names."""
+        for key in keys:
+            record = self.vertices.get(key)
+            if record is not None and chunk in record.said_in():
+                self.version += record.lack((chunk,))
+
     def set_prop(self, prop: str, values: Mapping[str | tuple[str, str, str], object]) -> None:
         """Give each vertex and edge the value under its key, and take the prop from those that have none."""
         records: Iterable[VertexRecord | EdgeRecord] = itertools.chain(self.vertices.values(), self.edges.values())

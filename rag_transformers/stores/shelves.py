@@ -46,6 +46,9 @@ class Shelf(Protocol):
     def known(self, texts: Sequence[str], vectors: "Matrix") -> dict[str, Document]:
         """Those of some texts that are there, by id."""
 
+    def ids(self) -> list[str] | None:
+        """The ids of all texts; None where the store cannot say."""
+
     def nearest(self, texts: Sequence[str], vectors: "Matrix", k: int) -> "list[Found]":
         """For each text and its vector the nearest k documents, each with its vector."""
 
@@ -106,6 +109,10 @@ class ChromaShelf:
         rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
         return {id: Document(text or "", id=id, metadata=dict(metadata or {})) for id, text, metadata in rows}
 
+    def ids(self) -> list[str] | None:
+        """All ids."""
+        return list(live_collection(self._store).get(include=[])["ids"])
+
     def nearest(self, texts: Sequence[str], vectors: "Matrix", k: int) -> "list[Found]":
         """One query for all vectors."""
         columns = ["documents", "metadatas", "embeddings"]
@@ -132,7 +139,7 @@ class ChromaShelf:
 
     def clear(self) -> None:
         """The collection stays, for others may hold it open."""
-        self.delete(live_collection(self._store).get(include=[])["ids"])
+        self.delete(self.ids() or [])
 
     def drop(self) -> None:
         """The next use makes the collection anew."""
@@ -166,6 +173,10 @@ class AnyShelf:
             near = [(text, self._nearest(text, vector.tolist(), self.overfetch)) for text, vector in pairs]
             found = [each for text, documents in near for each in documents if each.page_content == text]
         return {content_id(each.page_content): each for each in found}
+
+    def ids(self) -> list[str] | None:
+        """A VectorStore does not list what it holds."""
+        return None
 
     def nearest(self, texts: Sequence[str], vectors: "Matrix", k: int) -> "list[Found]":
         """Asked by vector, or by text where the store cannot."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from langchain_core.vectorstores import VectorStore
 
-    from rag_transformers.stores.database import Database
+    from rag_transformers.stores.made import Made
 
 __all__ = ["StoredEmbeddings", "VectorIndex", "embeddings_name", "text_key"]
 
@@ -46,25 +46,32 @@ def embeddings_name(embeddings: Embeddings) -> str:
     return f"{kind}({model})" if isinstance(model, str) else kind
 
 
+class Prepared(NamedTuple):
+    """How many vectors were made, and the size of one, or the size that was given where none was."""
+
+    made: int
+    size: int
+
+
 class StoredEmbeddings(Embeddings):
     """Embeddings that compute a text's vector once and keep it among the records of an index.
 
     Args:
         embeddings: What computes a vector.
-        database: Where it is kept.
+        made: Where it is kept.
         batch_size: Texts in one request to ``embeddings``, at least 1.
 
     Raises:
         UsageError: ``batch_size`` is below 1.
     """
 
-    def __init__(self, embeddings: Embeddings, database: "Database", batch_size: int = 128) -> None:
+    def __init__(self, embeddings: Embeddings, made: "Made", batch_size: int = 128) -> None:
         self._batch_size = check_count("embedding_batch_size", batch_size)
         self._embeddings = embeddings
-        self._database = database
+        self._made = made
 
-    async def prepare(self, texts: Sequence[str], size: int = 0) -> int:
-        """Compute and keep the vectors that are not there yet; returns the size of a vector.
+    async def prepare(self, texts: Sequence[str], size: int = 0) -> Prepared:
+        """Compute and keep the vectors that are not there yet.
 
         Args:
             texts: What to embed.
@@ -87,7 +94,7 @@ class StoredEmbeddings(Embeddings):
             sizes = await asyncio.gather(*(one(batch) for batch in batches))
         else:  # batches of a computation in this process would only get in each other's way
             sizes = [await one(batch) for batch in batches]
-        return sizes[-1] if sizes else size
+        return Prepared(len(missing), sizes[-1] if sizes else size)
 
     def matrix(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
         """The vectors of texts as rows of unit length, computed where they are not stored."""
@@ -96,7 +103,7 @@ class StoredEmbeddings(Embeddings):
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         keys = [text_key(text) for text in texts]
-        found = self._database.vectors(dict.fromkeys(keys))
+        found = self._made.vectors(dict.fromkeys(keys))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
         lacking = list(missing.values())
         for start in range(0, len(lacking), self._batch_size):
@@ -138,11 +145,11 @@ class StoredEmbeddings(Embeddings):
 
     def _missing(self, texts: Sequence[str]) -> list[str]:
         by_key = {text_key(text): text for text in texts}
-        stored = self._database.known_vectors(by_key)
+        stored = self._made.known_vectors(by_key)
         return [text for key, text in by_key.items() if key not in stored]
 
     def _keep(self, texts: Sequence[str], vectors: "npt.NDArray[np.float32]") -> None:
-        self._database.put_vectors({text_key(text): row for text, row in zip(texts, vectors, strict=True)})
+        self._made.put_vectors({text_key(text): row for text, row in zip(texts, vectors, strict=True)})
 
 
 class VectorIndex:
@@ -176,6 +183,12 @@ class VectorIndex:
         from rag_transformers.stores.chroma import is_chroma, live_collection
 
         return live_collection(self._store).count() if is_chroma(self._store) else 0
+
+    def ids(self) -> list[str]:
+        """The ids of all texts, where the store can list them; else none."""
+        from rag_transformers.stores.chroma import is_chroma, live_collection
+
+        return list(live_collection(self._store).get(include=[])["ids"]) if is_chroma(self._store) else []
 
     def nearest(self, vector: Sequence[float], n: int) -> list[tuple[Document, float]]:
         """The n nearest texts with the cosine of each, best first."""

@@ -1,0 +1,353 @@
+"""One change of an index: what is added, taken out or found anew, and all that follows from it, as the next state.
+
+Everything is made in a draft. What costs something is kept as soon as it is made, under the hash of what it was made
+from; what holds is told all at once, in one transaction at the end. So readers see the last finished state until then,
+and a change that was stopped at any moment leaves that state and all that was paid for.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from langchain_core.documents import Document
+from langchain_core.runnables import Runnable
+
+from rag_transformers.answers.report_selection import full_text
+from rag_transformers.chunking import Chunker
+from rag_transformers.communities import CommunityDetector
+from rag_transformers.concurrency import Run
+from rag_transformers.graph import Extraction
+from rag_transformers.indexing.deriving import Making, describe, descriptions_of, to_describe
+from rag_transformers.indexing.ingestion import Extracted, Fresh, Ingestion
+from rag_transformers.indexing.outcomes import Failure, IndexReport, Progress, StageReport
+from rag_transformers.indexing.reporting import find_communities, write_reports
+from rag_transformers.indexing.search_structure import Embedded, FolderHistory, SearchStructure
+from rag_transformers.reports import ReportWriter
+from rag_transformers.retrieval.searching import Searcher
+from rag_transformers.stores import MemoryGraph
+
+if TYPE_CHECKING:
+    from rag_transformers.stores.folder import IndexFolder
+    from rag_transformers.stores.made import Made
+    from rag_transformers.stores.records import Draft, Records
+
+__all__ = ["Change", "Folded", "Stages", "folded"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+Order = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What the stages of a change are done with.
+
+    Args:
+        chunker: Cuts documents.
+        extractor: Gives the extractor for a history, or for none.
+        summarizer: Makes one description of many.
+        writer: Writes a report.
+        with_model: Whether a model makes descriptions; then those that were made without one are made anew.
+        names_ahead: Whether names are read while extractions are waited for; the offline extractor reads them itself.
+        name: Stands for what descriptions and reports are made with.
+    """
+
+    chunker: Chunker
+    extractor: Callable[[FolderHistory | None], Runnable[Any, Extraction]]
+    summarizer: Runnable[Any, Any]
+    writer: ReportWriter
+    with_model: bool
+    names_ahead: bool
+    name: str
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A graph, and the extractions that it is the fold of, by chunk, in reading order."""
+
+    graph: MemoryGraph
+    order: Order
+
+
+def folded(records: "Records", made: "Made", previous: Folded | None = None) -> Folded:
+    """The fold of all extractions of one state in reading order, with the descriptions that hold.
+
+    Args:
+        records: The state.
+        made: Where the extractions are.
+        previous: Another fold, which is taken over where the new one only adds to it; it stays as it is.
+
+    Raises:
+        IndexDamagedError: An extraction is missing or cannot be read.
+    """
+    order = records.extraction_order()
+    graph, new = MemoryGraph(), order
+    if previous is not None and order[: len(previous.order)] == previous.order:
+        graph, new = previous.graph.copy(), order[len(previous.order) :]
+    found = made.extractions(key for _, key in new)
+    for id, key in new:
+        graph.add(found[key], id)
+    graph.summarise(descriptions_of(records, made))
+    return Folded(graph, order)
+
+
+class Change:
+    """One change of an index, whose lock is held.
+
+    Args:
+        folder: The index's folder.
+        draft: The next state of its records.
+        stages: What is done with what.
+        searcher: What finds chunks; it is brought up to date.
+        run: The limit on model calls, and what they cost.
+        previous: The graph of the state before, where it is at hand.
+        on_progress: Called as work is done.
+    """
+
+    def __init__(
+        self,
+        folder: "IndexFolder",
+        draft: "Draft",
+        stages: Stages,
+        searcher: Searcher,
+        run: Run,
+        previous: Folded | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._draft = draft
+        self._made = folder.made
+        self._stages = stages
+        self._searcher = searcher
+        self._run = run
+        self._on_progress = on_progress
+        self._structure = SearchStructure(folder, draft)
+        self._started = time.perf_counter()
+        self._seconds: dict[str, float] = {}
+        self._results: dict[str, StageReport] = {}
+        self._failed: list[Failure] = []
+        self._counts: dict[str, int] = {}
+        self._before = self._used()
+        self._state = draft.state()
+        self._size = self._state.size
+        self._idle = self._embedded = False
+        self.folded = previous
+        """The graph of the next state, once it is made."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything that the next state has and the one before has not."""
+        changes = self._counts.get("added", 0) + self._counts.get("changed", 0) + self._counts.get("removed", 0)
+        derived = self._derived() != self._state.derived
+        return not self._idle and (changes > 0 or derived or self._used() != self._before or self._embedded)
+
+    async def add(self, given: Sequence[Document], gone: Sequence[str]) -> None:
+        """Read documents.
+
+        Args:
+            given: The documents.
+            gone: The sources of documents to take out.
+
+        Raises:
+            ModelUnreachableError: The model could not be reached for a single chunk.
+        """
+        await asyncio.to_thread(self._structure.heal)
+        history = FolderHistory(self._folder, self._draft)
+        extractor = self._stages.extractor(history)
+        ingestion = Ingestion(self._made, self._draft, self._stages.chunker, extractor, self._run, self._on_progress)
+        with self._timed("chunk"):
+            fresh, _ = await _both(asyncio.to_thread(ingestion.split, given), self._folder.check_embeddings())
+            await asyncio.to_thread(self._store, fresh, gone)
+        pending = await asyncio.to_thread(ingestion.pending, given)
+        self._counts = {
+            "added": fresh.new,
+            "changed": fresh.changed,
+            "removed": len(gone),
+            "unchanged": len(given) - len(fresh.records),
+        }
+        if not (fresh.records or gone or pending or self._draft.unsearchable()) and self._is_derived():
+            self._idle = True
+            return
+        if getattr(extractor, "chunk_history", None) is history and pending:
+            with self._timed("embed"):
+                texts = [chunk.page_content for chunk in pending]
+                self._size = (await self._folder.embeddings.prepare(texts, self._size)).size
+        extracted, embedded = await _both(self._extract(ingestion, pending), self._embed())
+        if extracted.made == 0 and extracted.failed and self._run.stopped is not None:
+            raise self._run.stopped
+        self._size = embedded.size or self._size
+
+    async def remove(self, sources: Sequence[str]) -> None:
+        """Take documents out, with all that was made of them."""
+        await asyncio.to_thread(self._structure.heal)
+        await asyncio.to_thread(self._store, Fresh([], 0, 0), sources)
+        self._run.begin()  # nothing is extracted
+        await self._embed()  # where the last run was stopped
+        self._counts = {"removed": len(sources)}
+
+    async def derive(self, anew: bool = False) -> None:
+        """Make what the graph asks for anew: one description of many, communities, and their reports.
+
+        Args:
+            anew: Whether communities are found as if the index were new.
+        """
+        if self._idle:
+            return
+        with self._timed("fold"):
+            self.folded = await asyncio.to_thread(folded, self._draft, self._made, self.folded)
+        if self._run.stopped is not None:
+            return
+        graph = self.folded.graph
+        with self._stage("describe"):
+            making = Making(
+                self._draft, self._made, self._stages.summarizer, self._stages.with_model, self._run, self._on_progress
+            )
+            described = await describe(making, to_describe(graph, self._stages.chunker.counter))
+            graph.summarise(descriptions_of(self._draft, self._made))
+        self._note("describe", described.made, described.kept, described.failed)
+        with self._timed("communities"):
+            detector = CommunityDetector()
+            communities = await asyncio.to_thread(find_communities, self._draft, self._made, detector, graph, anew=anew)
+        with self._stage("report"):
+            reported = await write_reports(
+                self._draft, self._made, self._stages.writer, graph, communities, self._run, self._on_progress
+            )
+            await self._folder.embeddings.prepare(list(map(full_text, reported.reports.values())), self._size)
+        self._note("report", reported.made, reported.kept, reported.failed)
+
+    async def finish(self, forget: bool = False) -> None:
+        """Make the draft the state that everybody sees.
+
+        Args:
+            forget: Whether what only the state before used is deleted.
+        """
+        with self._timed("names"):
+            await asyncio.to_thread(self._searcher.keep, self._draft)
+        committing = asyncio.ensure_future(asyncio.to_thread(self._commit, forget))
+        try:
+            await asyncio.shield(committing)
+        except asyncio.CancelledError:
+            await asyncio.wait([committing])  # it is done in a moment, and the lock is held until then
+            raise
+
+    async def settle(self) -> None:
+        """See that what is searched is that of the records, where nothing of them changes."""
+        await asyncio.to_thread(self._structure.settle, self._draft)
+
+    def _commit(self, forget: bool) -> None:
+        used = self._used()
+        try:
+            graph = self.folded.graph if self.folded else MemoryGraph()
+            self._draft.commit(
+                size=self._size,
+                units=self._structure.units(),
+                vertices=graph.vertex_count,
+                edges=graph.edge_count,
+                derived=self._derived(),
+            )
+        except BaseException:
+            self._searcher.drop_kept()
+            raise
+        self._structure.settle(self._folder.records)
+        unused = {kind: keys - used[kind] for kind, keys in self._before.items()}
+        if forget:
+            self._made.forget(**{kind: sorted(keys) for kind, keys in unused.items()})
+
+    def report(self) -> IndexReport:
+        """What was done, and what the index holds then."""
+        graph = self.folded.graph if self.folded and not self._idle else None
+        counts = self._draft.counts()
+        results = {
+            name: replace(result, seconds=self._seconds.get(name, 0.0)) for name, result in self._results.items()
+        }
+        made = {name: result.made for name, result in results.items()}
+        return IndexReport(
+            **self._counts,
+            extracted=made.get("extract", 0),
+            described=made.get("describe", 0),
+            reported=made.get("report", 0),
+            failed=tuple(self._failed),
+            documents=counts["documents"],
+            chunks=counts["chunks"],
+            vertices=graph.vertex_count if graph else self._state.vertices,
+            edges=graph.edge_count if graph else self._state.edges,
+            usage=self._run.usage,
+            seconds={**self._seconds, "all": time.perf_counter() - self._started},
+            stages=results,
+        )
+
+    def _store(self, fresh: Fresh, gone: Sequence[str]) -> None:
+        changed = [record.source for record in fresh.records]
+        self._structure.drop(self._draft.chunks_of([*changed, *gone]))
+        if gone:
+            self._draft.delete_documents(gone)
+        if fresh.records:
+            self._draft.put_documents(fresh.records)
+
+    async def _extract(self, ingestion: Ingestion, pending: Sequence[Document]) -> Extracted:
+        with self._stage("extract"):
+            extracted = await ingestion.extract(pending)
+        self._note("extract", extracted.made, extracted.kept, extracted.failed)
+        return extracted
+
+    async def _embed(self) -> Embedded:
+        await self._run.begun()  # what no call waits for is done while the first ones are out
+        with self._timed("embed"):
+            embedded = await self._structure.embed(self._tell_embedded)
+        self._embedded = embedded.made + embedded.kept > 0
+        self._results["embed"] = StageReport(embedded.made, embedded.kept)
+        if self._stages.names_ahead:
+            await asyncio.to_thread(self._searcher.prepare, self._draft)
+        return embedded
+
+    def _tell_embedded(self, done: int, total: int) -> None:
+        if self._on_progress:
+            self._on_progress(Progress("embed", done, total, self._run.usage))
+
+    def _is_derived(self) -> bool:
+        """Whether all that is made of the graph was made, with what it would be made with now."""
+        return self._state.derived == self._stages.name
+
+    def _derived(self) -> str:
+        failed = self._run.stopped is not None or any(failure.stage != "extract" for failure in self._failed)
+        return "" if failed else self._stages.name
+
+    def _used(self) -> dict[str, set[str]]:
+        """The keys of what the draft uses now."""
+        extractions = {key for key in self._draft.extraction_keys().values() if key}
+        return {"extractions": extractions, "values": self._draft.all_current()}
+
+    def _note(self, stage: str, made: int, kept: int, failed: Sequence[Failure]) -> None:
+        self._results[stage] = replace(self._results[stage], made=made, kept=kept, failed=len(failed))
+        self._failed += failed
+
+    @contextlib.contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        """Note the time that is spent inside, and what models cost meanwhile; one stage at a time asks them."""
+        before = self._run.usage
+        with self._timed(name):
+            yield
+        self._results[name] = StageReport(usage=self._run.usage - before)
+
+    @contextlib.contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+async def _both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
+    """Two pieces of work at one time; if one fails, the other is stopped before the failure goes up."""
+    tasks = (asyncio.ensure_future(first), asyncio.ensure_future(second))
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

@@ -1,0 +1,188 @@
+"""Chunks -> what Chroma holds of them: their sentences, or themselves, and the history that extraction looks at."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from langchain_core.documents import Document
+
+from rag_transformers.retrieval.searching import search_units
+
+if TYPE_CHECKING:
+    from rag_transformers.stores.folder import IndexFolder
+    from rag_transformers.stores.records import Draft, Records
+
+__all__ = ["Embedded", "FolderHistory", "SearchStructure"]
+
+_WINDOW = 256  # chunks whose sentences are embedded and stored at a time
+
+
+class Embedded(NamedTuple):
+    """What was embedded, and what had its vector already; and the size of a vector."""
+
+    made: int = 0
+    kept: int = 0
+    size: int = 0
+
+
+class SearchStructure:
+    """What is searched by meaning, brought up to date with the next state of an index.
+
+    What is new is written before the state is committed, for readers pass over what they do not know; what is gone is
+    deleted after that.
+
+    Args:
+        folder: The index's folder.
+        draft: The next state of its records.
+    """
+
+    def __init__(self, folder: "IndexFolder", draft: "Draft") -> None:
+        self._folder = folder
+        self._draft = draft
+        self._before = draft.state()
+        self._had = set(draft.chunk_ids())
+        self._gone: list[Document] = []
+        self._is_behind = False
+
+    def heal(self) -> None:
+        """Begin anew where the last run was stopped while it wrote; note what it left behind elsewhere.
+
+        Raises:
+            IndexDamagedError: A file of it has changed since.
+        """
+        self._folder.chroma.check(self._before.generation)
+        if not self._folder.chroma.is_sealed:
+            self._clear()
+        self._is_behind = not self._folder.chroma.is_settled(self._before.generation)
+
+    def drop(self, chunks: Sequence[Document]) -> None:
+        """Note chunks that are about to go; one of the same id may come back."""
+        self._gone += chunks
+
+    async def embed(self, report: Callable[[int, int], None] | None = None) -> Embedded:
+        """Make and keep the vectors of all chunks that are new, and then write them; the size of a vector.
+
+        Args:
+            report: Told how many of how many chunks are done.
+
+        Raises:
+            ModelError: The embeddings failed.
+            IndexMismatchError: They give vectors of another size.
+        """
+        ids = await asyncio.to_thread(self._draft.unsearchable)
+        size, texts, made = self._before.size, 0, 0
+        for start in range(0, len(ids), _WINDOW):
+            units = await asyncio.to_thread(self._units, ids[start : start + _WINDOW])
+            done = await self._folder.embeddings.prepare([unit.page_content for unit in units], size)
+            size, texts, made = done.size or size, texts + len(units), made + done.made
+            if report:
+                report(min(start + _WINDOW, len(ids)), len(ids))
+        if ids:
+            await asyncio.to_thread(self._write, ids)
+        return Embedded(made, texts - made, size)
+
+    def units(self) -> int:
+        """How many texts the structure holds in the next state."""
+        chunks = self._draft.chunks([id for id in self._draft.chunk_ids() if id not in self._had])
+        added = sum(len(search_units(chunk, self._folder.by_sentence)) for chunk in chunks)
+        return self._before.units + added - len(self._gone_units())
+
+    def settle(self, records: "Records") -> None:
+        """Delete what is gone, once the new state is committed; what does not fit it then is made anew.
+
+        Args:
+            records: The state that was committed.
+        """
+        gone, generation = self._gone_units(), records.generation()
+        if not gone and not self._is_behind and self._folder.chroma.is_sealed:
+            return self._folder.chroma.stamp(generation)
+        with self._folder.chroma.writing(generation, ahead=False):
+            if self._is_behind:
+                gone = self._foreign_units(records)
+            for start in range(0, len(gone), _WINDOW):
+                self._folder.sentences.delete(gone[start : start + _WINDOW])
+
+    def remake(self) -> int:
+        """Make the structure anew from the records; how many texts it holds then."""
+        self._clear()
+        ids = self._draft.unsearchable()
+        with self._folder.chroma.writing(self._before.generation):
+            self._write(ids)
+            return self._folder.sentences.count()
+
+    def _clear(self) -> None:
+        with self._folder.chroma.writing(self._before.generation):
+            self._folder.chroma.clear()
+        self._draft.set_searchable(None, False)
+
+    def _write(self, ids: Sequence[str]) -> None:
+        with self._folder.chroma.writing(self._before.generation, ahead=True):
+            if ids and len(ids) < len(self._had) and self._folder.sentences.count() < self._before.units:
+                self._clear()  # it lost what the records say that it holds
+                ids = self._draft.unsearchable()
+            for start in range(0, len(ids), _WINDOW):
+                self._folder.sentences.add(self._units(ids[start : start + _WINDOW]))
+        self._draft.set_searchable(ids)
+
+    def _units(self, ids: Sequence[str]) -> list[Document]:
+        by_sentence = self._folder.by_sentence
+        return [unit for chunk in self._draft.chunks(ids) for unit in search_units(chunk, by_sentence)]
+
+    def _gone_units(self) -> list[str]:
+        there = set(self._draft.chunk_ids())
+        gone = {chunk.id: chunk for chunk in self._gone if chunk.id not in there}
+        return [str(unit.id) for chunk in gone.values() for unit in search_units(chunk, self._folder.by_sentence)]
+
+    def _foreign_units(self, records: "Records") -> list[str]:
+        """What is there and belongs to no chunk: a run that was stopped wrote it, or could not delete it any more."""
+        known = {unit.id for chunk in records.chunks() for unit in search_units(chunk, self._folder.by_sentence)}
+        return [id for id in self._folder.sentences.ids() if id not in known]
+
+
+class FolderHistory:
+    """The history of chunks in the folder of an index, for an extractor: read and written under the folder's seal.
+
+    Before it is read for the first time it is brought into line with the chunks of the next state: what a run that was
+    stopped, a deletion or an edit left behind goes, and what was lost comes back.
+
+    Args:
+        folder: The index's folder.
+        draft: The next state of its records.
+    """
+
+    def __init__(self, folder: "IndexFolder", draft: "Draft") -> None:
+        self._folder = folder
+        self._draft = draft
+        self._in_line = False
+
+    def read(self, chunks: Sequence[Document | str]) -> list[list[Document]]:
+        """See :meth:`~rag_transformers.stores.chunk_history.ChunkHistory.read`."""
+        with self._folder.chroma.writing(self._draft.generation()):
+            history = self._folder.chunk_history()
+            if not self._in_line:
+                self._in_line = True
+                now = {chunk.page_content if isinstance(chunk, Document) else chunk for chunk in chunks}
+                lost = history.retain(self._draft.chunks())
+                history.read([chunk for chunk in lost if chunk.page_content not in now])
+            return history.read(chunks)
+
+    async def aread(self, chunks: Sequence[Document | str]) -> list[list[Document]]:
+        """See :meth:`read`."""
+        return await asyncio.to_thread(self.read, chunks)
+
+    def truncate(self) -> None:
+        """Empty the history."""
+        with self._folder.chroma.writing(self._draft.generation()):
+            self._folder.chunk_history().truncate()
+
+    async def atruncate(self) -> None:
+        """Empty the history."""
+        await asyncio.to_thread(self.truncate)
+
+    def drop(self) -> None:
+        """Empty the history."""
+        self.truncate()
+
+    async def adrop(self) -> None:
+        """Empty the history."""
+        await asyncio.to_thread(self.truncate)
