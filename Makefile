@@ -2,7 +2,7 @@
 # Another Python: make demo PYTHON=python3.12. Arguments for pytest: make test ARGS="-k graph".
 
 .SUFFIXES:
-.PHONY: help demo test check clean
+.PHONY: help demo test torture check clean
 .DEFAULT_GOAL := help
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -24,6 +24,7 @@ STALE := $(shell test "$$(cat .venv/place 2>/dev/null)" = "$$(pwd)" && .venv/bin
 help:
 	@echo "make demo    index the documents in examples/ and ask two questions; needs no key and no model"
 	@echo "make test    run the tests (make test ARGS='-k graph' passes -k graph to pytest)"
+	@echo "make torture kill, damage, share and starve indexes at length (some 40 minutes; make test does it in short)"
 	@echo "make check   look for faults with ruff and mypy"
 	@echo "make clean   remove .venv, demo-index and what the tools left behind"
 
@@ -36,6 +37,9 @@ demo: .venv/installed
 
 test: .venv/installed-dev
 	.venv/bin/python -m pytest $(ARGS)
+
+torture: .venv/installed-dev
+	RAG_TORTURE=long .venv/bin/python -m pytest tests/torture $(ARGS)
 
 check: .venv/installed-dev
 	.venv/bin/ruff check .

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SummarizeExtractor,
         Summary,
     )
+    from rag_transformers.tools import graph_tools
 
 __version__ = "0.1.0"
 
@@ -61,6 +62,7 @@ __all__ = [
     "Summary",
     "Vertex",
     "default_embeddings",
+    "graph_tools",
 ]
 
 _HOMES = {
@@ -91,6 +93,7 @@ _HOMES = {
     "Summary": "summaries",
     "Vertex": "graph",
     "default_embeddings": "embeddings",
+    "graph_tools": "tools",
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import rag_transformers
-from rag_transformers.errors import ModelError, RagTransformersError
+from rag_transformers.errors import ModelError, NoIndexError, RagTransformersError, UsageError
 
 if TYPE_CHECKING:
     from rag_transformers.index import GraphIndex, IndexReport, Progress
@@ -150,6 +150,36 @@ def _export(given: argparse.Namespace) -> int:
     return 0
 
 
+def _mcp(given: argparse.Namespace) -> int:
+    from rag_transformers.mcp_server import serve
+
+    with contextlib.suppress(KeyboardInterrupt), _open(given) as index:
+        try:
+            index.sources()
+        except NoIndexError as error:  # it may come while the server runs, and until then the tools say so
+            print(f"warning: {error}", file=sys.stderr, flush=True)
+        serve(index, given.port, answers=bool(given.model))
+        return 0
+    return 128 + signal.SIGINT
+
+
+def _view(given: argparse.Namespace) -> int:
+    from rag_transformers.view import write_view
+
+    with _open(given) as index:
+        graph = index.graph
+        if not len(graph):
+            raise UsageError(f"{given.out} holds no vertex to be seen: index documents that name something first")
+        sources = {str(chunk.id): str(chunk.metadata["source"]) for chunk in index.chunks()}
+        communities, reports = index.communities, index.reports
+        done = write_view(graph, given.output, communities=communities, reports=reports, sources=sources)
+    print(f"{done.vertices} vertices, {done.edges} edges: {given.output}")
+    if done.vertices < done.all_vertices:
+        drawn = f"the {done.vertices} most connected of {done.all_vertices} vertices are drawn"
+        print(f"{drawn}, with {done.edges} of {done.all_edges} edges between them", file=sys.stderr)
+    return 0
+
+
 def _tell_failures(report: "IndexReport") -> int:
     for failure in report.failed:
         print(f"failed: {failure}", file=sys.stderr)
@@ -280,13 +310,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     export.set_defaults(run=_export)
 
+    view = commands.add_parser("view", help="make a page that shows the graph, to open in a browser")
+    view.add_argument("out", metavar="DIR", help="the folder of the index")
+    view.add_argument("-o", "--output", required=True, metavar="FILE", help="the HTML file")
+    view.set_defaults(run=_view)
+
     stats = commands.add_parser("stats", help="say what an index holds")
     stats.add_argument("out", metavar="DIR", help="the folder of the index")
     stats.add_argument("--json", action="store_true", help="print the same as data")
     stats.set_defaults(run=_stats)
 
-    for command in (index, query, summarize, delete, rebuild, repair, export, stats):
-        _add_model_options(command, embeds=command is not summarize, asks=command not in (repair, export, stats))
+    mcp = commands.add_parser("mcp", help="offer an index to agents as an MCP server")
+    mcp.add_argument("out", metavar="DIR", help="the folder of the index")
+    mcp.add_argument(
+        "--port", type=_port, metavar="N", help="serve HTTP at http://127.0.0.1:N/mcp (default: standard input, output)"
+    )
+    mcp.set_defaults(run=_mcp)
+
+    for command in (index, query, summarize, delete, rebuild, repair, export, view, stats, mcp):
+        unasked = (repair, export, view, stats)
+        _add_model_options(command, embeds=command is not summarize, asks=command not in unasked)
     return parser
 
 
@@ -323,6 +366,12 @@ def _seconds(text: str) -> float:
         if 0 < (seconds := float(text)) < float("inf"):
             return seconds
     raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) < 1 << 16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 0 (any free one) to 65535")
 
 
 def _named(text: str) -> str:

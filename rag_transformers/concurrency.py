@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from rag_transformers.errors import ModelUnreachableError, UsageError, check_count
 
-__all__ = ["Run", "Usage", "arun", "arun_stream", "current_run", "drained", "run", "run_stream"]
+__all__ = ["Run", "Usage", "arun", "arun_stream", "current_run", "drained", "run", "run_stream", "together"]
 
 T = TypeVar("T")
 
@@ -343,6 +343,22 @@ def _filling(items: AsyncIterator[T], put: Callable[[Any], Any]) -> Future[None]
     future = asyncio.run_coroutine_threadsafe(fill(), _loop.get())
     future.add_done_callback(ended)
     return future
+
+
+async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Pieces of work at one time, and what they give; if one fails, the others are stopped before it goes up.
+
+    Args:
+        *work: Coroutines.
+    """
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def drained(results: AsyncIterator[T]) -> AsyncIterator[list[T]]:

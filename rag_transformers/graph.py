@@ -232,6 +232,11 @@ class Extraction:
         """Whether anything was found."""
         return bool(self.entities or self.relationships)
 
+    def names(self) -> list[str]:
+        """The names of all entities, and of the ends of all relationships, as often as they stand there."""
+        ends = (name for source, _, target, _ in self.relationships for name in (source, target))
+        return [*(name for name, _ in self.entities), *ends]
+
     def limited(self, limit: int | None) -> "Extraction":
         """The same with its first ``limit`` distinct relationships, whatever is said of each; all entities stay.
 

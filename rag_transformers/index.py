@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.documents import Document
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.answers.asker import Asker
 from rag_transformers.answers.querying import Answer
@@ -23,6 +23,7 @@ from rag_transformers.chunking import Chunker, source_of
 from rag_transformers.communities import Community
 from rag_transformers.concurrency import Run, arun, arun_stream, run, run_stream
 from rag_transformers.documents import load_documents, sources_under
+from rag_transformers.documents.given import as_given
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.extraction.llm_extractor import LLMExtractor
 from rag_transformers.graph import Extraction
@@ -38,11 +39,14 @@ from rag_transformers.retrieval.searching import Searcher, plain_chunk
 from rag_transformers.stores.folder import IndexFolder
 from rag_transformers.stores.vectors import text_key
 from rag_transformers.text import encodable
+from rag_transformers.tracing import traced, traced_stream
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
+    from rag_transformers.document_index import GraphDocumentIndex
     from rag_transformers.stores import MemoryGraph
+    from rag_transformers.tokens import TokenCounter
 
 __all__ = ["Failure", "GraphIndex", "IndexPlan", "IndexReport", "Progress", "RepairReport", "StageReport"]
 
@@ -167,6 +171,7 @@ class GraphIndex:
         *,
         sync: Paths = (),
         on_progress: Callable[[Progress], None] | None = None,
+        config: RunnableConfig | None = None,
     ) -> IndexReport:
         """Read documents into the index; what it holds already, unchanged, is passed over.
 
@@ -178,6 +183,7 @@ class GraphIndex:
             documents: Documents, or paths of files and folders, one or many.
             sync: Files and folders; what the index holds of them and is not among ``documents`` is taken out.
             on_progress: Called as work is done, from another thread.
+            config: Callbacks, tags and the like; they see every model call under the stage that makes it.
 
         Raises:
             UsageError: No documents, or two different ones of the same source.
@@ -187,7 +193,7 @@ class GraphIndex:
             ModelUnreachableError: The model could not be reached for a single chunk.
             StorageError: The disk is full, or the folder cannot be written.
         """
-        return run(self._add(documents, sync, on_progress))
+        return run(self._traced_add(documents, sync, on_progress, config))
 
     async def aadd(
         self,
@@ -195,9 +201,10 @@ class GraphIndex:
         *,
         sync: Paths = (),
         on_progress: Callable[[Progress], None] | None = None,
+        config: RunnableConfig | None = None,
     ) -> IndexReport:
         """Read documents into the index; see :meth:`add`."""
-        return await arun(self._add(documents, sync, on_progress))
+        return await arun(self._traced_add(documents, sync, on_progress, config))
 
     def plan(self, documents: Documents, *, sync: Paths = ()) -> IndexPlan:
         """What an :meth:`add` of these documents would take; nothing is asked, and nothing stored.
@@ -219,11 +226,12 @@ class GraphIndex:
         found = len(chunks) - len(asked)
         return IndexPlan(len(given), len(unchanged), len(asked), *self._cost(asked), found=found, removed=removed)
 
-    def delete(self, source: str | Iterable[str]) -> bool:
+    def delete(self, source: str | Iterable[str], *, config: RunnableConfig | None = None) -> bool:
         """Remove a document with all that was made of it, or several.
 
         Args:
             source: The document's ``metadata["source"]``, or those of several.
+            config: As for :meth:`add`: what held of others too is made anew.
 
         Returns:
             Whether the index held it, or all of them.
@@ -232,11 +240,11 @@ class GraphIndex:
             NoIndexError: There is no index yet.
             IndexLockedError: Another process, or another object, writes to the index.
         """
-        return run(self._delete(source))
+        return run(self._traced_delete(source, config))
 
-    async def adelete(self, source: str | Iterable[str]) -> bool:
+    async def adelete(self, source: str | Iterable[str], *, config: RunnableConfig | None = None) -> bool:
         """Remove a document, or several; see :meth:`delete`."""
-        return await arun(self._delete(source))
+        return await arun(self._traced_delete(source, config))
 
     def sources(self) -> list[str]:
         """The sources of all documents, in reading order.
@@ -246,13 +254,37 @@ class GraphIndex:
         """
         return list(self._folder.records.fingerprints())
 
-    def chunks(self) -> list[Document]:
-        """All chunks, in reading order, each with its document and its place in it.
+    def chunks(self, ids: Iterable[str] | None = None) -> list[Document]:
+        """The chunks, in reading order, each with its document and its place in it.
+
+        Args:
+            ids: Those of the chunks wanted, of which unknown ones are passed over; all by default.
 
         Raises:
             NoIndexError: There is no index yet.
         """
-        return [plain_chunk(chunk) for chunk in self._folder.records.chunks()]
+        return [plain_chunk(chunk) for chunk in self._folder.records.chunks(None if ids is None else list(ids))]
+
+    def documents(self, sources: Iterable[str]) -> list[Document]:
+        """Documents as they were given, put together from their chunks; of a blank one there is none.
+
+        Args:
+            sources: Their ``metadata["source"]``; those that the index does not hold are passed over.
+
+        Raises:
+            NoIndexError: There is no index yet.
+        """
+        return as_given(self._folder.records.chunks_of(list(sources)))
+
+    def as_document_index(self, k: int = 10) -> "GraphDocumentIndex":
+        """This index as LangChain's ``DocumentIndex``, for ``langchain_core.indexing.index`` and the like.
+
+        Args:
+            k: How many chunks it gives for a question, at least 1.
+        """
+        from rag_transformers.document_index import GraphDocumentIndex
+
+        return GraphDocumentIndex(index=self, k=k)
 
     # Asking
 
@@ -273,7 +305,7 @@ class GraphIndex:
         """The chunks that suit a question best; see :meth:`retrieve`."""
         return await arun(self._asker.passages(question, k))
 
-    def query(self, question: str, mode: str = "auto", k: int = 10) -> Answer:
+    def query(self, question: str, mode: str = "auto", k: int = 10, *, config: RunnableConfig | None = None) -> Answer:
         """Answer a question from what the index holds, with citations.
 
         Args:
@@ -281,25 +313,37 @@ class GraphIndex:
             mode: ``local``, from the best chunks and what of the graph goes with them; ``global``, from the reports of
                 communities; ``auto`` decides by the question, and the answer says how.
             k: Chunks to answer from, at least 1.
+            config: Callbacks, tags and the like, for every model call.
 
         Raises:
             UsageError: An empty question, or an unknown mode.
             NoIndexError: There is no index yet.
             ModelError: The model failed.
         """
-        return run(self._query(question, mode, k))
+        return run(self._query(question, mode, k, config))
 
-    async def aquery(self, question: str, mode: str = "auto", k: int = 10) -> Answer:
+    async def aquery(
+        self, question: str, mode: str = "auto", k: int = 10, *, config: RunnableConfig | None = None
+    ) -> Answer:
         """Answer a question from what the index holds; see :meth:`query`."""
-        return await arun(self._query(question, mode, k))
+        return await arun(self._query(question, mode, k, config))
 
-    def stream(self, question: str, mode: str = "auto", k: int = 10) -> Iterator[str | Answer]:
+    def stream(
+        self, question: str, mode: str = "auto", k: int = 10, *, config: RunnableConfig | None = None
+    ) -> Iterator[str | Answer]:
         """The text of an answer piece by piece as it is written, and the answer as the last item; see :meth:`query`."""
-        return run_stream(self._streamed(question, mode, k))
+        return run_stream(self._streamed(question, mode, k, config))
 
-    def astream(self, question: str, mode: str = "auto", k: int = 10) -> AsyncIterator[str | Answer]:
+    def astream(
+        self, question: str, mode: str = "auto", k: int = 10, *, config: RunnableConfig | None = None
+    ) -> AsyncIterator[str | Answer]:
         """The text of an answer piece by piece; see :meth:`stream`."""
-        return arun_stream(self._streamed(question, mode, k))
+        return arun_stream(self._streamed(question, mode, k, config))
+
+    @property
+    def counter(self) -> "TokenCounter":
+        """Counts tokens, for all limits of this index."""
+        return self._chunker.counter
 
     @property
     def graph(self) -> "MemoryGraph":
@@ -359,12 +403,12 @@ class GraphIndex:
             NoIndexError: There is no index yet.
         """
         made = self._folder.made
-        written, communities = self._folder.reading(
-            lambda now: (reports_of(now, made), communities_of(now, made))
-        )
+        written, communities = self._folder.reading(lambda now: (reports_of(now, made), communities_of(now, made)))
         return tuple(written[community.id] for community in communities if community.id in written)
 
-    def rebuild(self, *, on_progress: Callable[[Progress], None] | None = None) -> IndexReport:
+    def rebuild(
+        self, *, on_progress: Callable[[Progress], None] | None = None, config: RunnableConfig | None = None
+    ) -> IndexReport:
         """Find the communities as if the index were new, and write the reports that this asks for.
 
         After adding and deleting, communities start from those that were there, so that few reports change. This makes
@@ -372,15 +416,18 @@ class GraphIndex:
 
         Args:
             on_progress: Called as work is done, from another thread.
+            config: As for :meth:`add`.
 
         Raises:
             NoIndexError: There is no index yet.
         """
-        return run(self._rebuild(on_progress))
+        return run(traced("GraphIndex.rebuild", lambda: self._rebuild(on_progress), {}, config))
 
-    async def arebuild(self, *, on_progress: Callable[[Progress], None] | None = None) -> IndexReport:
+    async def arebuild(
+        self, *, on_progress: Callable[[Progress], None] | None = None, config: RunnableConfig | None = None
+    ) -> IndexReport:
         """Find the communities as if the index were new; see :meth:`rebuild`."""
-        return await arun(self._rebuild(on_progress))
+        return await arun(traced("GraphIndex.rebuild", lambda: self._rebuild(on_progress), {}, config))
 
     @staticmethod
     def repair(path: str | Path, embeddings: "Embeddings | None" = None) -> RepairReport:
@@ -413,10 +460,24 @@ class GraphIndex:
 
     # How it is done
 
-    async def _add(
-        self, documents: Documents, sync: Paths, on_progress: Callable[[Progress], None] | None
+    async def _traced_add(
+        self,
+        documents: Documents,
+        sync: Paths,
+        on_progress: Callable[[Progress], None] | None,
+        config: RunnableConfig | None,
     ) -> IndexReport:
         given = await asyncio.to_thread(_documents, documents, bool(sync))
+        told = {"sources": [document.metadata["source"] for document in given]}
+        return await traced("GraphIndex.add", lambda: self._add(given, sync, on_progress), told, config)
+
+    async def _traced_delete(self, source: str | Iterable[str], config: RunnableConfig | None) -> bool:
+        sources = list(dict.fromkeys([source] if isinstance(source, str) else source))
+        return await traced("GraphIndex.delete", lambda: self._delete(sources), {"sources": sources}, config)
+
+    async def _add(
+        self, given: list[Document], sync: Paths, on_progress: Callable[[Progress], None] | None
+    ) -> IndexReport:
         self._extracting()  # what is wrong with it is said before a folder is made
         async with self._writing:
             with self._folder.locked():
@@ -436,8 +497,7 @@ class GraphIndex:
             await change.derive()
             return await self._finished(change)
 
-    async def _delete(self, source: str | Iterable[str]) -> bool:
-        sources = list(dict.fromkeys([source] if isinstance(source, str) else source))
+    async def _delete(self, sources: list[str]) -> bool:
         known = await asyncio.to_thread(self.sources)
         async with self._writing:
             with self._folder.locked():
@@ -449,8 +509,8 @@ class GraphIndex:
                         report = await self._finished(change, forget=True)
                     if report.failed:
                         warnings.warn(
-                            f"{len(report.failed)} could not be made after deleting {', '.join(held)}, and will be asked for "
-                            f"at the next add: {report.failed[0]}",
+                            f"{len(report.failed)} could not be made after deleting {', '.join(held)}, and will be "
+                            f"asked for at the next add: {report.failed[0]}",
                             stacklevel=2,
                         )
                 return len(held) == len(sources)
@@ -524,13 +584,20 @@ class GraphIndex:
 
         return GraphExtractor(self._llm, history, language=self._language, counter=self._chunker.counter)
 
-    async def _query(self, question: str, mode: str, k: int) -> Answer:
+    async def _query(self, question: str, mode: str, k: int, config: RunnableConfig | None) -> Answer:
         with Run(self._concurrency).active():
-            return await self._asker.answer(question, mode, k)
+            return await traced(
+                "GraphIndex.query", lambda: self._asker.answer(question, mode, k), {"question": question}, config
+            )
 
-    async def _streamed(self, question: str, mode: str, k: int) -> AsyncIterator[str | Answer]:
+    async def _streamed(
+        self, question: str, mode: str, k: int, config: RunnableConfig | None
+    ) -> AsyncIterator[str | Answer]:
+        def pieces() -> AsyncIterator[str | Answer]:
+            return self._asker.stream(question, mode, k)
+
         with Run(self._concurrency).active():
-            async for piece in self._asker.stream(question, mode, k):
+            async for piece in traced_stream("GraphIndex.stream", pieces, {"question": question}, config):
                 yield piece
 
     def _cost(self, chunks: Sequence[Document]) -> tuple[int, int]:

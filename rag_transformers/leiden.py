@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["QUALITIES", "Links", "hierarchy"]
+__all__ = ["QUALITIES", "Links", "hierarchy", "seeded"]
 
 QUALITIES = ("modularity", "rber", "significance", "surprise")
 """What a partition can be judged by; all but the first need leidenalg.
@@ -217,7 +217,7 @@ def _leiden(links: Links, masses: "Floats", setting: _Setting, start: "Ints | No
     if not len(links.weights):
         return np.arange(len(masses))
     graph = _igraph(len(masses), *links.ends)
-    with _seeded(setting.seed):
+    with seeded(setting.seed):
         found = graph.community_leiden(
             objective_function="CPM",
             weights=links.weights.tolist(),
@@ -337,7 +337,7 @@ def _own_thread(seed: int) -> SimpleNamespace:
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Give igraph a seeded generator, and afterwards its default one, the module ``random``."""
     import igraph
 

@@ -51,6 +51,7 @@ __all__ = [
     "optional_llm",
     "read_message",
     "resolve_llm",
+    "retries",
     "stream",
     "takes_temperature",
     "without_secrets",
@@ -134,7 +135,7 @@ def call(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = N
     Retry-After of up to ``faults.LONGEST_WAIT`` seconds is kept to. Whoever waits keeps its place among the calls in
     flight: given back, the place would send the next call into the same limit.
     """
-    run, patience, sent = current_run(), Patience(_retries(llm)), _sendable(prompt)
+    run, patience, sent = current_run(), Patience(retries(llm)), _sendable(prompt)
     with run.thread_slot() if run else contextlib.nullcontext(), _told(run):
         while True:
             try:
@@ -148,7 +149,7 @@ def call(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = N
 
 async def acall(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = None, **options: Any) -> Reply:
     """Ask a model once, within the limit of the current run; see :func:`call`."""
-    run, patience, sent = current_run(), Patience(_retries(llm)), _sendable(prompt)
+    run, patience, sent = current_run(), Patience(retries(llm)), _sendable(prompt)
     async with run.slot() if run else contextlib.nullcontext():
         with _told(run):
             while True:
@@ -182,7 +183,7 @@ def stream(
     >>> list(stream(RunnableLambda(lambda prompt: "<think>Hm.</think>Ada."), "Who?"))[0]
     'Ada.'
     """
-    run, patience, sent = current_run(), Patience(_retries(llm)), _sendable(prompt)
+    run, patience, sent = current_run(), Patience(retries(llm)), _sendable(prompt)
     heard, ended = Heard(), False
     with run.thread_slot() if run else contextlib.nullcontext(), _told(run):
         while not ended:
@@ -202,7 +203,7 @@ async def astream(
     llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = None, **options: Any
 ) -> AsyncIterator[str | Reply]:
     """Ask a model once, and give the text of its reply as it comes; see :func:`stream`."""
-    run, patience, sent = current_run(), Patience(_retries(llm)), _sendable(prompt)
+    run, patience, sent = current_run(), Patience(retries(llm)), _sendable(prompt)
     heard, ended = Heard(), False
     async with run.slot() if run else contextlib.nullcontext():
         with _told(run):
@@ -325,6 +326,17 @@ def embedding_model(
         timeout=timeout,
         check_embedding_ctx_length=False,
     )
+
+
+def retries(llm: Any) -> int:
+    """How often we ask a model again: not at all if it has retries of its own, be it none, or one of its parts has."""
+    told = (getattr(llm, "metadata", None) or {}).get(_TOLD_RETRIES)
+    if isinstance(told, int):
+        return told
+    if any(hasattr(llm, name) for name in ("max_retries", "max_attempt_number")):
+        return 0
+    bound = getattr(llm, "bound", None)
+    return min((retries(part) for part in (_parts(llm) if bound is None else [bound])), default=RETRIES)
 
 
 def check_server(base_url: str | None = None) -> None:
@@ -490,14 +502,3 @@ def _pause(patience: Patience, error: Exception) -> float:
         raise model_error(error) from error
     _log.info("asking again in %.1f s: %s", seconds, error_line(error))
     return seconds
-
-
-def _retries(llm: Any) -> int:
-    """How often we ask a model again: not at all if it has retries of its own, be it none, or one of its parts has."""
-    told = (getattr(llm, "metadata", None) or {}).get(_TOLD_RETRIES)
-    if isinstance(told, int):
-        return told
-    if any(hasattr(llm, name) for name in ("max_retries", "max_attempt_number")):
-        return 0
-    bound = getattr(llm, "bound", None)
-    return min((_retries(part) for part in (_parts(llm) if bound is None else [bound])), default=RETRIES)

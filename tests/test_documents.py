@@ -247,7 +247,7 @@ class TestTables:
         ],
     )
     def test_unknown_column_is_refused_and_the_columns_are_listed(
-        self, write: Write, options: dict[str, str], said: str
+        self, write: Write, options: dict[str, Any], said: str
     ) -> None:
         write("a.csv", "name,plot\nMill,Ada left.\n")
         with pytest.raises(UsageError, match=said):

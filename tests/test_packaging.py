@@ -72,6 +72,13 @@ def test_wheel_holds_all_modules_and_says_that_it_is_typed(wheel: zipfile.ZipFil
     assert modules | {"rag_transformers/py.typed"} <= set(wheel.namelist())
 
 
+def test_wheel_holds_what_a_page_is_made_of_and_its_licences(wheel: zipfile.ZipFile) -> None:
+    folder = ROOT / "rag_transformers" / "view"
+    files = {path.relative_to(ROOT).as_posix() for path in folder.rglob("*.*") if "__pycache__" not in path.parts}
+    assert {f"rag_transformers/view/{name}" for name in ("page.html", "page.js", "vendor/LICENSES.txt")} <= files
+    assert files <= set(wheel.namelist())
+
+
 def test_wheel_brings_the_command_and_the_licence(wheel: zipfile.ZipFile) -> None:
     info = f"rag_transformers-{rag_transformers.__version__}.dist-info"
     assert "rag-transformers=rag_transformers.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()

@@ -97,6 +97,12 @@ class Asker:
         question, k = check_question(question), check_count("k", k)
         return await asyncio.to_thread(self._searcher.passages, question, await self._vector(question), k)
 
+    async def search(self, question: str, k: int) -> tuple[Found, bool]:
+        """What suits a question best, at most k chunks of it, and whether it holds anything on the question."""
+        question, k = check_question(question), check_count("k", k)
+        found = await asyncio.to_thread(self._searcher.find, question, await self._vector(question), k)
+        return found, holds(found.evidence, self._folder.unrelated_cosine) or _is_told(question, found.evidence)
+
     async def answer(self, question: str, mode: str, k: int) -> Answer:
         """The answer to a question."""
         return await aanswer(cast(Any, self._llm), await self._settled(question, mode, k))

@@ -117,10 +117,16 @@ def sources_under(paths: Iterable[str | os.PathLike[str]], sources: Iterable[str
     >>> sources_under(["docs", "a.csv"], ["docs/b.txt", "docs2/c.txt", "a.csv#7", "d.txt"])
     ['docs/b.txt', 'a.csv#7']
     """
-    places = [Path(path).as_posix() for path in paths]
-    if globs := [place for place in places if glob.has_magic(place) and not os.path.exists(place)]:
+    places = [Path(path) for path in paths]
+    if globs := [place for place in places if glob.has_magic(place.as_posix()) and not place.exists()]:
         raise UsageError(f"{globs[0]} is a glob: name files and folders, so that it is clear what they no longer hold")
-    return [source for source in sources if any(_is_under(place, source) for place in places)]
+    names = list(map(_name, places))
+    return [source for source in sources if any(_is_under(name, source) for name in names)]
+
+
+def _name(path: Path) -> str:
+    """A path as text, with forward slashes; what the locale's encoding could not read in it is taken for UTF-8."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "replace")
 
 
 def _is_under(place: str, source: str) -> bool:
@@ -196,7 +202,7 @@ def _natural(path: Path) -> list[list[str | int]]:
 
 def _read(path: Path, options: _Options) -> list[Document]:
     """The documents of one file; those without text too."""
-    name, suffix = path.as_posix(), path.suffix.lower()
+    name, suffix = _name(path), path.suffix.lower()
     try:
         data = path.read_bytes()
     except OSError as error:

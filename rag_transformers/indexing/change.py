@@ -8,9 +8,9 @@ and a change that was stopped at any moment leaves that state and all that was p
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
@@ -18,12 +18,12 @@ from langchain_core.runnables import Runnable
 from rag_transformers.answers.report_selection import full_text
 from rag_transformers.chunking import Chunker
 from rag_transformers.communities import CommunityDetector
-from rag_transformers.concurrency import Run
-from rag_transformers.graph import Extraction
-from rag_transformers.indexing.deriving import Making, describe, descriptions_of, to_describe
+from rag_transformers.concurrency import Run, together
+from rag_transformers.graph import Direction, Extraction
+from rag_transformers.indexing.deriving import Making, describe, descriptions_of, key_of, to_describe
 from rag_transformers.indexing.ingestion import Extracted, Fresh, Ingestion
 from rag_transformers.indexing.outcomes import Failure, IndexReport, Progress, StageReport
-from rag_transformers.indexing.reporting import find_communities, write_reports
+from rag_transformers.indexing.reporting import communities_of, find_communities, reports_of, write_reports
 from rag_transformers.indexing.search_structure import Embedded, FolderHistory, SearchStructure
 from rag_transformers.reports import ReportWriter
 from rag_transformers.retrieval.searching import Searcher
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Folded", "Stages", "folded"]
 
-A = TypeVar("A")
-B = TypeVar("B")
 Order = list[tuple[str, str]]
 
 
@@ -131,6 +129,8 @@ class Change:
         self._failed: list[Failure] = []
         self._counts: dict[str, int] = {}
         self._before = self._used()
+        self._order = draft.extraction_order()
+        self._described = draft.current("describe")
         self._state = draft.state()
         self._size = self._state.size
         self._idle = self._embedded = False
@@ -159,7 +159,7 @@ class Change:
         extractor = self._stages.extractor(history)
         ingestion = Ingestion(self._made, self._draft, self._stages.chunker, extractor, self._run, self._on_progress)
         with self._timed("chunk"):
-            fresh, _ = await _both(asyncio.to_thread(ingestion.split, given), self._folder.check_embeddings())
+            fresh, _ = await together(asyncio.to_thread(ingestion.split, given), self._folder.check_embeddings())
             await asyncio.to_thread(self._store, fresh, gone)
         pending = await asyncio.to_thread(ingestion.pending, given)
         self._counts = {
@@ -171,11 +171,13 @@ class Change:
         if not (fresh.records or gone or pending or self._draft.unsearchable()) and self._is_derived():
             self._idle = True
             return
+        if pending and self._stages.with_model:
+            await asyncio.to_thread(self._look_through)
         if getattr(extractor, "chunk_history", None) is history and pending:
             with self._timed("embed"):
                 texts = [chunk.page_content for chunk in pending]
                 self._size = (await self._folder.embeddings.prepare(texts, self._size)).size
-        extracted, embedded = await _both(self._extract(ingestion, pending), self._embed())
+        extracted, embedded = await together(self._extract(ingestion, pending), self._embed())
         if extracted.made == 0 and extracted.failed and self._run.stopped is not None:
             raise self._run.stopped
         self._size = embedded.size or self._size
@@ -213,7 +215,14 @@ class Change:
             communities = await asyncio.to_thread(find_communities, self._draft, self._made, detector, graph, anew=anew)
         with self._stage("report"):
             reported = await write_reports(
-                self._draft, self._made, self._stages.writer, graph, communities, self._run, self._on_progress
+                self._draft,
+                self._made,
+                self._stages.writer,
+                graph,
+                communities,
+                self._run,
+                self._on_progress,
+                None if anew or not self._is_derived() else await asyncio.to_thread(self._touched, self.folded),
             )
             await self._folder.embeddings.prepare(list(map(full_text, reported.reports.values())), self._size)
         self._note("report", reported.made, reported.kept, reported.failed)
@@ -279,6 +288,29 @@ class Change:
             stages=results,
         )
 
+    def _touched(self, now: Folded) -> set[str]:
+        """The names of the vertices of which the graph says anything else than before, and of their neighbours."""
+        changed = {key for _, key in set(self._order) ^ set(now.order)}
+        names = {name for found in self._made.extractions(changed).values() for name in found.names()}
+        described = self._draft.current("describe")
+        for item in self._described.keys() | described.keys():
+            if self._described.get(item) != described.get(item):
+                key = key_of(item)
+                names |= {key} if isinstance(key, str) else {key[0], key[2]}
+        touched = set()
+        for name in names:
+            if (vertex := now.graph.get_vertex(name)) is not None:
+                touched.add(vertex.name)
+                for edge in now.graph.get_neighbor_edges(name, Direction.BOTH):
+                    touched |= {edge.source, edge.target}
+        return touched
+
+    def _look_through(self) -> None:
+        """See that what holds can be read, before anything is paid for what is to come on top of it."""
+        self.folded = folded(self._draft, self._made, self.folded)
+        communities_of(self._draft, self._made)
+        reports_of(self._draft, self._made)
+
     def _store(self, fresh: Fresh, gone: Sequence[str]) -> None:
         changed = [record.source for record in fresh.records]
         self._structure.drop(self._draft.chunks_of([*changed, *gone]))
@@ -339,15 +371,3 @@ class Change:
             yield
         finally:
             self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
-
-
-async def _both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-    """Two pieces of work at one time; if one fails, the other is stopped before the failure goes up."""
-    tasks = (asyncio.ensure_future(first), asyncio.ensure_future(second))
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise

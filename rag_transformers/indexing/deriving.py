@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rag_transformers.stores.records import Current, Draft, Records
     from rag_transformers.tokens import TokenCounter
 
-__all__ = ["Described", "Making", "describe", "descriptions_of", "to_describe"]
+__all__ = ["Described", "Making", "describe", "descriptions_of", "key_of", "to_describe"]
 
 _STAGE = "describe"
 _MANY = 4  # descriptions; up to so many are joined, which saves most of the calls
@@ -145,7 +145,7 @@ def descriptions_of(records: "Records", made: "Made") -> dict[Key, str]:
     """The descriptions that hold, by the key of a vertex or an edge, for :meth:`MemoryGraph.summarise`."""
     from rag_transformers.stores.records import held
 
-    return {_key(item): str(text) for item, text in held(records, made, _STAGE).items()}
+    return {key_of(item): str(text) for item, text in held(records, made, _STAGE).items()}
 
 
 async def _results(making: Making, wanted: Sequence[Wanted]) -> AsyncIterator[tuple[int, Any]]:
@@ -166,7 +166,8 @@ def _item(thing: Vertex | Edge) -> str:
     return json.dumps([thing.key] if isinstance(thing, Vertex) else thing.key, ensure_ascii=False)
 
 
-def _key(item: str) -> Key:
+def key_of(item: str) -> Key:
+    """The key of a vertex or an edge that the records name."""
     parts = json.loads(item)
     return str(parts[0]) if len(parts) == 1 else (parts[0], parts[1], parts[2])
 

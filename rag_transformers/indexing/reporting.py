@@ -2,11 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag_transformers.communities import Community, CommunityDetector, project
 from rag_transformers.concurrency import Run, drained
+from rag_transformers.errors import IndexDamagedError
 from rag_transformers.indexing.outcomes import Failure, Progress
 from rag_transformers.reports.form import Report
 from rag_transformers.reports.writer import ReportWriter
@@ -15,12 +17,14 @@ from rag_transformers.stores.vectors import text_key
 if TYPE_CHECKING:
     from rag_transformers.stores import MemoryGraph
     from rag_transformers.stores.made import Made
-    from rag_transformers.stores.records import Draft, Records
+    from rag_transformers.stores.records import Current, Draft, Records
 
 __all__ = ["Reported", "communities_of", "find_communities", "reports_of", "write_reports"]
 
 _COMMUNITIES = "communities"
 _REPORT = "report"
+_PLACED = ("level", "vertices", "chunks", "rating")
+"""What of a report is told by the graph as it is now, and may change while no word of it does."""
 
 
 class Reported(NamedTuple):
@@ -71,10 +75,8 @@ def communities_of(records: "Records", made: "Made") -> tuple[Community, ...]:
 
 def reports_of(records: "Records", made: "Made") -> dict[str, Report]:
     """The reports that hold, by the id of their community."""
-    from rag_transformers.stores.records import held
-
-    found = held(records, made, _REPORT)
-    return {item: Report.from_dict({**value, "community": item}) for item, value in found.items()}
+    current = records.current(_REPORT)
+    return _reports(made, current)
 
 
 async def write_reports(
@@ -85,6 +87,7 @@ async def write_reports(
     communities: Sequence[Community],
     run: Run,
     on_progress: Callable[[Progress], None] | None = None,
+    touched: Set[str] | None = None,
 ) -> Reported:
     """Write the reports of all communities, each stored as soon as it is written; what is unchanged is kept.
 
@@ -96,16 +99,19 @@ async def write_reports(
         communities: Its communities.
         run: The limit on model calls.
         on_progress: Called as reports are written.
+        touched: The names of the vertices of which the graph says anything else than when the reports were written, if
+            they all were, by the same writer; None where that is not known, and every community is looked at.
     """
+    open_ones, settled = await asyncio.to_thread(_opened, draft, made, communities, touched)
     kept = _Kept(draft, made)
     done: list[Report] = []
     finished: list[dict[str, Report]] = []
-    async for batch in drained(_written(writer, graph, communities, kept, run, finished.append)):
+    async for batch in drained(_written(writer, graph, open_ones, kept, settled, run, finished.append)):
         await asyncio.to_thread(_store, draft, made, batch)
         done += batch
         if on_progress:
-            on_progress(Progress(_REPORT, len(done), len(communities), run.usage))
-    await asyncio.to_thread(_settle, draft, made, finished[0], done, kept.values_held)
+            on_progress(Progress(_REPORT, len(done), len(open_ones), run.usage))
+    await asyncio.to_thread(_settle, draft, finished[0], communities)
     failed = tuple(
         Failure(_REPORT, f"the report of the community {report.title!r}", report.failed)
         for report in finished[0].values()
@@ -114,26 +120,56 @@ async def write_reports(
     return Reported(len(done) - len(failed), len(communities) - len(done), failed, finished[0])
 
 
+def _opened(
+    draft: "Draft", made: "Made", communities: Sequence[Community], touched: Set[str] | None
+) -> tuple[Sequence[Community], dict[str, Report]]:
+    """The communities to be looked at, and the reports of those of their parts that are not."""
+    if touched is None:
+        return communities, {}
+    current = draft.current(_REPORT)
+    opened: dict[str, Community] = {}
+    for community in sorted(communities, key=lambda each: -each.level):  # parts before the whole
+        is_same = community.id in current and touched.isdisjoint(community.vertices)
+        if not is_same or any(child in opened for child in community.children):
+            opened[community.id] = community
+    parts = {child for community in opened.values() for child in community.children if child not in opened}
+    return [each for each in communities if each.id in opened], _reports(made, {id: current[id] for id in parts})
+
+
+def _reports(made: "Made", current: Mapping[str, "Current"]) -> dict[str, Report]:
+    values = made.values({now.key: None for now in current.values()})
+    if lacking := [item for item, now in current.items() if now.key not in values]:
+        raise IndexDamagedError(f"{made.name} lacks the report of the community {lacking[0]}; restore it from a copy")
+    return {
+        item: Report.from_dict(
+            {
+                **values[now.key],
+                **{name: now.placed[name] for name in _PLACED},
+                "community": item,
+                "content": now.content,
+            }
+        )
+        for item, now in current.items()
+    }
+
+
 class _Kept(Mapping[str, Report]):
-    """Reports by key: those that hold now are listed, and one that held earlier is found too."""
+    """Reports by key; those that a model wrote and that hold now are listed, and every other is found too."""
 
     def __init__(self, draft: "Draft", made: "Made") -> None:
         self._made = made
-        self.values_held = made.values(sorted({each.key for each in draft.current(_REPORT).values()}))
-        self._held = {value["key"]: value for value in self.values_held.values() if value["failed"] is None}
-        self._reports: dict[str, Report] = {}
+        current = draft.current(_REPORT).values()
+        self._listed = {now.key: now.content for now in current if now.placed["final"] and not now.placed["offline"]}
 
     def __getitem__(self, key: str) -> Report:
-        if key not in self._reports:
-            value = self._held[key] if key in self._held else self._made.values([key])[key]
-            self._reports[key] = Report.from_dict(value)
-        return self._reports[key]
+        report = Report.from_dict(self._made.values([key])[key])
+        return replace(report, content=self._listed.get(key, report.content))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._held)
+        return iter(self._listed)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._listed)
 
 
 async def _written(
@@ -141,6 +177,7 @@ async def _written(
     graph: "MemoryGraph",
     communities: Sequence[Community],
     kept: Mapping[str, Report],
+    settled: Mapping[str, Report],
     run: Run,
     finish: Callable[[dict[str, Report]], Any],
 ) -> AsyncIterator[Report]:
@@ -152,7 +189,7 @@ async def _written(
         loop.call_soon_threadsafe(queue.put_nowait, report)
 
     config: Any = {"max_concurrency": run.concurrency}
-    writing = asyncio.ensure_future(writer.awrite_all(graph, communities, kept, config, on_report=put))
+    writing = asyncio.ensure_future(writer.awrite_all(graph, communities, kept, config, on_report=put, settled=settled))
     writing.add_done_callback(lambda _: put(None))
     try:
         while (report := await queue.get()) is not None:
@@ -171,37 +208,31 @@ def _place(report: Report) -> str:
 
 
 def _store(draft: "Draft", made: "Made", reports: Sequence[Report]) -> None:
-    """Keep reports and let them hold; what stands under a key never changes, for an older state may use it."""
+    """Keep reports, as soon as they are written, and let them hold."""
+    made.put_values({_place(report): _plain(report) for report in reports})
+    draft.put_current(_REPORT, {report.community: _now(report) for report in reports})
+
+
+def _settle(draft: "Draft", reports: Mapping[str, Report], communities: Sequence[Community]) -> None:
+    """Note which reports hold now, those that were kept as they are placed now, and which no longer do."""
+    current, now = draft.current(_REPORT), {id: _now(report) for id, report in reports.items()}
+    there = {community.id for community in communities}
+    draft.put_current(_REPORT, {id: each for id, each in now.items() if current.get(id) != each})
+    draft.forget_current(_REPORT, [id for id in current if id not in there])
+
+
+def _now(report: Report) -> "Current":
     from rag_transformers.stores.records import Current
 
-    values = {report.community: _plain(report) for report in reports}
-    kept = made.values(map(_place, reports))
-    places = {}
-    for report in reports:
-        place = _place(report)
-        if kept.get(place, values[report.community]) != values[report.community]:
-            place = text_key(place, json.dumps(values[report.community], ensure_ascii=False, sort_keys=True))
-        places[report.community] = place
-    made.put_values({place: values[id] for id, place in places.items() if place not in kept})
-    draft.put_current(_REPORT, {each.community: Current(each.content, places[each.community]) for each in reports})
-
-
-def _settle(
-    draft: "Draft",
-    made: "Made",
-    reports: Mapping[str, Report],
-    stored: Sequence[Report],
-    held: Mapping[str, Any],
-) -> None:
-    """Note which reports hold now, those that were kept as they are placed now, and which no longer do."""
-    current, just_stored = draft.current(_REPORT), {report.community for report in stored}
-    changed = [
-        report
-        for id, report in reports.items()
-        if id not in just_stored and (id not in current or held.get(current[id].key) != _plain(report))
-    ]
-    _store(draft, made, changed)
-    draft.forget_current(_REPORT, [id for id in current if id not in reports])
+    placed = {
+        "level": report.level,
+        "vertices": list(report.vertices),
+        "chunks": list(report.chunks),
+        "rating": report.rating,
+        "offline": report.offline,
+        "final": report.final,
+    }
+    return Current(report.content, _place(report), placed)
 
 
 def _plain(report: Report) -> Any:

@@ -120,6 +120,7 @@ class Plan:
         kept: Reports written earlier, by key.
         on_report: Called with each that is written anew.
         with_model: Whether a model is asked. A writer without one keeps what one wrote, as long as it holds.
+        settled: Reports of further communities, by community, which stand for those where they are parts of others.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class Plan:
         on_report: Callable[[Report], None] | None,
         *,
         with_model: bool,
+        settled: Mapping[str, Report] | None = None,
     ) -> None:
         self._settling = settling
         self._communities = communities
@@ -140,7 +142,7 @@ class Plan:
             self._by_content = {each.content: each for each in kept.values() if each.final and not each.offline}
         self._unseen = list(reversed(communities))
         self._large: dict[str, tuple[Community, Content]] = {}
-        self._done: dict[str, Report] = {}
+        self._done: dict[str, Report] = dict(settled or {})
 
     def next_batch(self) -> list[Ready]:
         """The communities that a model is to be asked about now, all at one time; none when all is done."""

@@ -139,6 +139,7 @@ class ReportWriter(Runnable[Any, Report]):
         config: RunnableConfig | None = None,
         *,
         on_report: Callable[[Report], None] | None = None,
+        settled: Mapping[str, Report] | None = None,
     ) -> dict[str, Report]:
         """Write the reports of all communities, as many at one time as the run or the config allows.
 
@@ -152,11 +153,12 @@ class ReportWriter(Runnable[Any, Report]):
                 again, unless it failed.
             config: Its ``max_concurrency`` calls are in flight at once; where it names none, those of the run, else 16.
             on_report: Called with each report that is written anew, as soon as it is, in this thread.
+            settled: Reports of further communities, by community, where they are parts of those that are written about.
 
         Returns:
             The reports by community, in the order given; those that ``failed`` are among them.
         """
-        plan = self._plan(graph, communities, kept, on_report)
+        plan = self._plan(graph, communities, kept, on_report, settled)
         run = _run(config)
         with run.active():
             while batch := plan.next_batch():
@@ -172,9 +174,10 @@ class ReportWriter(Runnable[Any, Report]):
         config: RunnableConfig | None = None,
         *,
         on_report: Callable[[Report], None] | None = None,
+        settled: Mapping[str, Report] | None = None,
     ) -> dict[str, Report]:
         """Write the reports of all communities; see :meth:`write_all`. ``on_report`` may be called in any thread."""
-        plan = await asyncio.to_thread(self._plan, graph, communities, kept, on_report)
+        plan = await asyncio.to_thread(self._plan, graph, communities, kept, on_report, settled)
         run = _run(config)
         with run.active():
             while batch := await asyncio.to_thread(plan.next_batch):
@@ -243,9 +246,11 @@ class ReportWriter(Runnable[Any, Report]):
         communities: Sequence[Community],
         kept: Mapping[str, Report] | None,
         on_report: Callable[[Report], None] | None,
+        settled: Mapping[str, Report] | None,
     ) -> Plan:
         settling = self._settling(GraphView(_checked(graph)))
-        return Plan(settling, communities, kept or {}, on_report, with_model=self.llm is not None)
+        kept = {} if kept is None else kept
+        return Plan(settling, communities, kept, on_report, with_model=self.llm is not None, settled=settled)
 
 
 def _checked(graph: Any) -> Graph:

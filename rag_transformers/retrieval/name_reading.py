@@ -46,7 +46,7 @@ class NameReader:
             stamp: Its stamp.
             extraction: Its extraction, where it has one.
         """
-        names = _names_of(extraction) if extraction else []
+        names = extraction.names() if extraction else []
         if stamp != self.stamp(str(chunk.id), text_key(self._how, chunk.page_content)):
             names += self._read(chunk)
         sentences = [chunk.page_content[sentence.start : sentence.end] for sentence in sentence_texts(chunk)]
@@ -87,8 +87,3 @@ def question_names(question: str) -> list[str]:
     return [
         name for mention in names(question, "en", "rules") for name in dict.fromkeys((mention.name, mention.surface))
     ]
-
-
-def _names_of(extraction: Extraction) -> list[str]:
-    ends = (name for source, _, target, _ in extraction.relationships for name in (source, target))
-    return [*(name for name, _ in extraction.entities), *ends]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.documents import Document
 
+from rag_transformers.documents.given import shown_metadata
 from rag_transformers.errors import IndexDamagedError
 from rag_transformers.retrieval.evidence import Evidence, find_evidence
 from rag_transformers.retrieval.lexical import Lexical
@@ -256,8 +257,7 @@ class Searcher:
 
 def plain_chunk(chunk: Document) -> Document:
     """A chunk without what only the index knows of it."""
-    metadata = {name: value for name, value in chunk.metadata.items() if name != "order"}
-    return Document(chunk.page_content, id=chunk.id, metadata=metadata)
+    return Document(chunk.page_content, id=chunk.id, metadata=shown_metadata(chunk.metadata))
 
 
 def _scored(chunk: Document, score: float) -> Document:

@@ -205,7 +205,7 @@ class IndexFolder:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the search structure holds what the records say; else a run was stopped, and the next one mends it."""
+        """Whether the search structure holds what the records say; else the next run mends what a stopped one left."""
         return self.chroma.is_settled(self.records.generation())
 
     def chunk_history(self) -> ChunkHistory:

@@ -325,6 +325,12 @@ class MemoryGraph:
     def __repr__(self) -> str:
         return f"MemoryGraph({self.vertex_count} vertices, {self.edge_count} edges)"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a picture of a small graph, a table of a large one."""
+        from rag_transformers.view.notebook import graph_html
+
+        return graph_html(self)
+
     def _both(self) -> tuple[Iterator[Vertex], Iterator[Edge]]:
         with self._lock:
             return self.vertices(), self.edges()

@@ -77,6 +77,7 @@ _current = Table(
     Column("item", Text, primary_key=True),
     Column("content", String(64), nullable=False),
     Column("key", String(64), nullable=False),
+    Column("placed", CheckedJSON, nullable=False),
 )
 _structures = Table(
     "structures",
@@ -101,10 +102,17 @@ class DocumentRecord:
 
 
 class Current(NamedTuple):
-    """What holds now for an item: the hash of what it was made from, and the key under which it was made."""
+    """What holds now for an item.
+
+    Args:
+        content: The hash of what it was made from.
+        key: The key under which it was made.
+        placed: What the graph says of it now beside what was made, as JSON-ready data.
+    """
 
     content: str
     key: str
+    placed: Any = None
 
 
 class State(NamedTuple):
@@ -287,8 +295,9 @@ class Records:
 
     def current(self, stage: str) -> dict[str, Current]:
         """What holds of a stage, by item."""
-        query = select(_current.c.item, _current.c.content, _current.c.key).where(_current.c.stage == stage)
-        return {item: Current(content, key) for item, content, key in self._rows(query.order_by(_current.c.item))}
+        columns = (_current.c.item, _current.c.content, _current.c.key, _current.c.placed)
+        rows = self._rows(select(*columns).where(_current.c.stage == stage).order_by(_current.c.item))
+        return {item: Current(*now) for item, *now in rows}
 
     def all_current(self) -> set[str]:
         """The keys of all that holds, of every stage."""

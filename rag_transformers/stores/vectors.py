@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from rag_transformers.concurrency import current_run
+from rag_transformers.concurrency import current_run, together
 from rag_transformers.errors import IndexMismatchError, ModelError, UsageError, check_count
-from rag_transformers.models import error_line
+from rag_transformers.faults import Patience, error_line
+from rag_transformers.models import retries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,7 +92,7 @@ class StoredEmbeddings(Embeddings):
             return int(vectors.shape[1])
 
         if self._is_remote():
-            sizes = await asyncio.gather(*(one(batch) for batch in batches))
+            sizes = await together(*map(one, batches))
         else:  # batches of a computation in this process would only get in each other's way
             sizes = [await one(batch) for batch in batches]
         return Prepared(len(missing), sizes[-1] if sizes else size)
@@ -134,14 +135,18 @@ class StoredEmbeddings(Embeddings):
         return type(self._embeddings).aembed_documents is not Embeddings.aembed_documents
 
     async def _compute(self, batch: Sequence[str]) -> Any:
-        run = current_run()
         with _named_failure():
             if not self._is_remote():
                 return await asyncio.to_thread(_embed, self._embeddings, batch)
-            if run is None:
-                return await self._embeddings.aembed_documents(list(batch))
-            async with run.slot():
-                return await self._embeddings.aembed_documents(list(batch))
+            run, patience = current_run(), Patience(retries(self._embeddings))
+            async with run.slot() if run else contextlib.nullcontext():
+                while True:
+                    try:
+                        return await self._embeddings.aembed_documents(list(batch))
+                    except Exception as error:
+                        if (seconds := patience.pause(error)) is None:
+                            raise
+                        await (run.apause if run else asyncio.sleep)(seconds)
 
     def _missing(self, texts: Sequence[str]) -> list[str]:
         by_key = {text_key(text): text for text in texts}
