@@ -141,10 +141,11 @@ def _export(given: argparse.Namespace) -> int:
     from rag_transformers.exports import export_graph
 
     with _open(given) as index:
-        communities = [community.to_dict() for community in index.communities]
-        reports = [report.to_dict() for report in index.reports]
+        graph, found, written = index.contents()
+        communities = [community.to_dict() for community in found]
+        reports = [report.to_dict() for report in written]
         target = sys.stdout if given.output is None else given.output
-        done = export_graph(index.graph, given.format, target, communities=communities, reports=reports)
+        done = export_graph(graph, given.format, target, communities=communities, reports=reports)
     if done.files:
         print(f"{done.vertices} vertices, {done.edges} edges: {', '.join(map(str, done.files))}")
     return 0

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -48,10 +48,18 @@ if TYPE_CHECKING:
     from rag_transformers.stores import MemoryGraph
     from rag_transformers.tokens import TokenCounter
 
-__all__ = ["Failure", "GraphIndex", "IndexPlan", "IndexReport", "Progress", "RepairReport", "StageReport"]
+__all__ = ["Contents", "Failure", "GraphIndex", "IndexPlan", "IndexReport", "Progress", "RepairReport", "StageReport"]
 
 Documents = str | Path | Document | Iterable[str | Path | Document]
 Paths = str | Path | Iterable[str | Path]
+
+
+class Contents(NamedTuple):
+    """What an index holds beside its documents, as of one state."""
+
+    graph: "MemoryGraph"
+    communities: tuple[Community, ...]
+    reports: tuple[Report, ...]
 
 
 class GraphIndex:
@@ -405,6 +413,18 @@ class GraphIndex:
         made = self._folder.made
         written, communities = self._folder.reading(lambda now: (reports_of(now, made), communities_of(now, made)))
         return tuple(written[community.id] for community in communities if community.id in written)
+
+    def contents(self) -> Contents:
+        """The graph, the communities and the reports, all of one state, whatever is committed meanwhile.
+
+        Raises:
+            NoIndexError: There is no index yet.
+        """
+        while True:
+            generation = self._folder.records.generation()
+            found = Contents(self.graph, self.communities, self.reports)
+            if self._folder.records.generation() == generation:
+                return found
 
     def rebuild(
         self, *, on_progress: Callable[[Progress], None] | None = None, config: RunnableConfig | None = None

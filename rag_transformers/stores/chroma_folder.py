@@ -268,16 +268,15 @@ class ChromaFolder:
             json.dump({**seal._asdict(), "check": _check(seal)}, file, ensure_ascii=False)
 
     def _compare(self, seal: _Seal) -> None:
-        found = self._files(fresh=True)
+        found = self._files()  # those that were looked at before, and not touched since, are not read again
         for name in sorted({*found, *seal.files}):
             what = "is missing" if name not in found else "is damaged" if name in seal.files else "does not belong here"
             if found.get(name) != seal.files.get(name):
                 raise IndexDamagedError(f"{self.path / name} {what}; {self._way_out()}")
 
-    def _files(self, fresh: bool = False) -> dict[str, str]:
+    def _files(self) -> dict[str, str]:
         """The digest of each file, by its path within the folder; what was not touched is not read again."""
-        known = {} if fresh else self._digests
-        self._digests = {}
+        known, self._digests = self._digests, {}
         for path in sorted(self.path.rglob("*")) if self.path.exists() else ():
             if path.is_file():
                 name, stat = path.relative_to(self.path).as_posix(), path.stat()
