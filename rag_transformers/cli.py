@@ -168,11 +168,10 @@ def _view(given: argparse.Namespace) -> int:
     from rag_transformers.view import write_view
 
     with _open(given) as index:
-        graph = index.graph
+        graph, communities, reports = index.contents()
         if not len(graph):
             raise UsageError(f"{given.out} holds no vertex to be seen: index documents that name something first")
         sources = {str(chunk.id): str(chunk.metadata["source"]) for chunk in index.chunks()}
-        communities, reports = index.communities, index.reports
         done = write_view(graph, given.output, communities=communities, reports=reports, sources=sources)
     print(f"{done.vertices} vertices, {done.edges} edges: {given.output}")
     if done.vertices < done.all_vertices:

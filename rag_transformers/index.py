@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from rag_transformers.document_index import GraphDocumentIndex
     from rag_transformers.stores import MemoryGraph
+    from rag_transformers.stores.own_stores import MakeStore
     from rag_transformers.tokens import TokenCounter
 
 __all__ = ["Contents", "Failure", "GraphIndex", "IndexPlan", "IndexReport", "Progress", "RepairReport", "StageReport"]
@@ -117,6 +118,7 @@ class GraphIndex:
         max_context_tokens: int = 6000,
         reports: bool = True,
         client: Any = None,
+        vector_store: "MakeStore | None" = None,
         llm_client: Runnable[Any, Any] | None = None,
         llm_invoker: Runnable[Any, Any] | None = None,
     ) -> Self:
@@ -135,6 +137,8 @@ class GraphIndex:
             max_context_tokens: Tokens of passages that a model gets with a question, at least 1.
             reports: Whether the model writes the reports on communities; without, they are written offline.
             client: Your own Chroma client, where one is open on the folder already.
+            vector_store: Makes the vector stores, of any kind that LangChain knows, that take the place of Chroma's
+                folder: from the name of a collection (``sentences``, ``history``) and the embeddings to a store.
             llm_client: Another name for ``llm``.
             llm_invoker: Another name for ``llm``.
 
@@ -159,7 +163,8 @@ class GraphIndex:
         if extractor is not None and not isinstance(extractor, Runnable):
             kind = type(extractor).__name__
             raise UsageError(f"extractor is a {kind}; give a Runnable: RunnableLambda makes one of a function")
-        folder = IndexFolder(Path(path), embeddings or _default_embeddings(), language, embedding_batch_size, client)
+        given = embeddings or _default_embeddings()
+        folder = IndexFolder(Path(path), given, language, embedding_batch_size, client, vector_store)
         return cls(
             folder,
             llm=llm,
@@ -377,7 +382,7 @@ class GraphIndex:
             IndexDamagedError: A file of it has changed or is gone.
         """
         known, graph, state = self._folder.known, self.graph, self._folder.state
-        self._folder.chroma.check(state.generation)
+        self._folder.stores.check(state.generation)
         return {
             **self._folder.records.counts(),
             "vertices": graph.vertex_count,

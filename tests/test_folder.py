@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.runnables import RunnableLambda
 
 from rag_transformers import GraphIndex
 from rag_transformers.errors import (
@@ -269,3 +270,17 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         file.write("新")
     assert [each.name for each in tmp_path.iterdir()] == ["some.json"]
     assert path.read_text(encoding="utf-8") == "新"
+
+
+def test_a_deleted_text_is_in_no_file_of_the_history(tmp_path: Path) -> None:
+    """What an extractor looks back on forgets a document with it, and not what another document says too."""
+    reply = "Entities:\n(Ada Moss#Founder)\nRelationships:\n(Ada Moss#founded#Grain Trust#)"
+    llm = RunnableLambda(lambda prompt: reply)
+    shared = {**TEXTS, "copy": TEXTS["pier"]}
+    with GraphIndex.open(tmp_path / "i", llm, EMBEDDINGS, reports=False) as index:
+        index.add(documents(shared))
+        for gone, left in (("copy", 3), ("mill", 2), ("pier", 1)):
+            index.delete(gone)
+            found = index._folder.chunk_history().vectorstore.get(include=["documents"])  # type: ignore[attr-defined]
+            assert len(found["documents"]) == left
+        assert found["documents"] == [TEXTS["水厂"]]

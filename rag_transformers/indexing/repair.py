@@ -125,7 +125,7 @@ def _without_value(draft: "Draft", made: "Made") -> int:
 
 def _remade(folder: "IndexFolder", draft: "Draft", lost: dict[str, int], manifest: bool) -> RepairReport:
     before = folder.made.counts()["vectors"]
-    folder.chroma.discard()
+    folder.stores.discard()
     structure = SearchStructure(folder, draft)
     vectors = structure.remake()
     state = draft.commit(units=vectors)

@@ -50,10 +50,10 @@ class SearchStructure:
         Raises:
             IndexDamagedError: A file of it has changed since.
         """
-        self._folder.chroma.check(self._before.generation)
-        if not self._folder.chroma.is_sealed:
+        self._folder.stores.check(self._before.generation)
+        if not self._folder.stores.is_sealed:
             self._clear()
-        self._is_behind = not self._folder.chroma.is_settled(self._before.generation)
+        self._is_behind = not self._folder.stores.is_settled(self._before.generation)
 
     def drop(self, chunks: Sequence[Document]) -> None:
         """Note chunks that are about to go; one of the same id may come back."""
@@ -94,30 +94,35 @@ class SearchStructure:
             records: The state that was committed.
         """
         gone, generation = self._gone_units(), records.generation()
-        if not gone and not self._is_behind and self._folder.chroma.is_sealed:
-            return self._folder.chroma.stamp(generation)
-        with self._folder.chroma.writing(generation, ahead=False):
+        if not gone and not self._is_behind and self._folder.stores.is_sealed:
+            return self._folder.stores.stamp(generation)
+        with self._folder.stores.writing(generation, ahead=False):
             if self._is_behind:
                 gone = self._foreign_units(records)
             for start in range(0, len(gone), _WINDOW):
                 self._folder.sentences.delete(gone[start : start + _WINDOW])
+            if self._gone and self._folder.stores.has("history"):
+                there = {chunk.page_content for chunk in records.chunks()}
+                texts = {chunk.page_content for chunk in self._gone} - there
+                self._folder.chunk_history().delete(sorted(texts))
 
     def remake(self) -> int:
         """Make the structure anew from the records; how many texts it holds then."""
         self._clear()
         ids = self._draft.unsearchable()
-        with self._folder.chroma.writing(self._before.generation):
+        with self._folder.stores.writing(self._before.generation):
             self._write(ids)
-            return self._folder.sentences.count()
+        return len(self._units(ids))
 
     def _clear(self) -> None:
-        with self._folder.chroma.writing(self._before.generation):
-            self._folder.chroma.clear()
+        with self._folder.stores.writing(self._before.generation):
+            self._folder.stores.clear()
         self._draft.set_searchable(None, False)
 
     def _write(self, ids: Sequence[str]) -> None:
-        with self._folder.chroma.writing(self._before.generation, ahead=True):
-            if ids and len(ids) < len(self._had) and self._folder.sentences.count() < self._before.units:
+        with self._folder.stores.writing(self._before.generation, ahead=True):
+            count = self._folder.sentences.count() if ids and len(ids) < len(self._had) else None
+            if count is not None and count < self._before.units:
                 self._clear()  # it lost what the records say that it holds
                 ids = self._draft.unsearchable()
             for start in range(0, len(ids), _WINDOW):
@@ -157,7 +162,7 @@ class FolderHistory:
 
     def read(self, chunks: Sequence[Document | str]) -> list[list[Document]]:
         """See :meth:`~rag_transformers.stores.chunk_history.ChunkHistory.read`."""
-        with self._folder.chroma.writing(self._draft.generation()):
+        with self._folder.stores.writing(self._draft.generation()):
             history = self._folder.chunk_history()
             if not self._in_line:
                 self._in_line = True
@@ -172,7 +177,7 @@ class FolderHistory:
 
     def truncate(self) -> None:
         """Empty the history."""
-        with self._folder.chroma.writing(self._draft.generation()):
+        with self._folder.stores.writing(self._draft.generation()):
             self._folder.chunk_history().truncate()
 
     async def atruncate(self) -> None:

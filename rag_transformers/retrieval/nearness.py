@@ -138,10 +138,11 @@ class SearchedVectors:
     def _nearest(self, vector: Sequence[float]) -> list[tuple[str, float]]:
         """The chunks of the nearest texts, each with its cosine, best first."""
         there = set(self._ids)
-        if self._folder.chroma.can_be_read:
+        if self._folder.stores.can_be_read:
             with contextlib.suppress(StorageError):  # somebody began to write to it just now
                 searched = self._folder.sentences
-                if searched.count() >= self._folder.state.units:
+                count = searched.count()
+                if count is None or count >= self._folder.state.units:
                     found = searched.nearest(vector, NEAREST_SENTENCES)
                     return [(str(t.metadata["chunk"]), cosine) for t, cosine in found if t.metadata["chunk"] in there]
         return self._nearest_of_all(vector)

@@ -158,7 +158,7 @@ class Searcher:
         with self._lock:
             known = self._known
             if known is None or known.generation != generation:
-                self._folder.chroma.check(generation)
+                self._folder.stores.check(generation)
                 known = self._known = self._folder.reading(self._newest)
             if self._held is None or self._held[0] is not known.mentions:
                 self._held = known.mentions, self._vectors_of(known)

@@ -153,6 +153,13 @@ class ChromaFolder:
             except Exception as error:  # Chroma has no one root for its errors
                 raise IndexDamagedError(f"{self.path} cannot be used: {error_line(error)}") from error
 
+    def has(self, name: str) -> bool:
+        """Whether there is a collection of that name; within :meth:`writing`, or where it can be read."""
+        from rag_transformers.stores.chroma import collection_name
+
+        with self._lock:
+            return any(each.name == collection_name(name) for each in self._connected().list_collections())
+
     @property
     def can_be_read(self) -> bool:
         """Whether it can be opened for reading now: nobody else writes to it, and it was written whole."""

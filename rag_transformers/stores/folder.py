@@ -19,6 +19,7 @@ from rag_transformers.stores import chroma_folder, lock
 from rag_transformers.stores.chroma_folder import ChromaFolder
 from rag_transformers.stores.chunk_history import ChunkHistory
 from rag_transformers.stores.manifest import NAME, Manifest
+from rag_transformers.stores.own_stores import MakeStore, OwnStores
 from rag_transformers.stores.vectors import StoredEmbeddings, VectorIndex, embeddings_name, text_key
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class IndexFolder:
         language: ``auto``, or the language that is fixed for a new index.
         batch_size: Texts in one request to the embeddings.
         client: The caller's own Chroma client, where one is open on the folder already.
+        make_store: Makes the vector stores that take the place of Chroma's folder.
 
     Raises:
         UsageError: The path is a file, or a folder that holds something else.
@@ -56,11 +58,17 @@ class IndexFolder:
     """
 
     def __init__(
-        self, path: Path, embeddings: "Embeddings", language: str = "auto", batch_size: int = 128, client: Any = None
+        self,
+        path: Path,
+        embeddings: "Embeddings",
+        language: str = "auto",
+        batch_size: int = 128,
+        client: Any = None,
+        make_store: MakeStore | None = None,
     ) -> None:
         self.path = path
         self.manifest = Manifest.read(path, _OURS)
-        self.chroma = ChromaFolder(path, client)
+        self.stores = ChromaFolder(path, client) if make_store is None else OwnStores(make_store)
         self._given = embeddings
         self._language = language
         self._batch_size = check_count("embedding_batch_size", batch_size)
@@ -198,7 +206,7 @@ class IndexFolder:
             IndexDamagedError: It is not what was written.
         """
         with self._lock:
-            store = self.chroma.collection("sentences", self.embeddings)
+            store = self.stores.collection("sentences", self.embeddings)
             if self._sentences is None or self._sentences[0] is not store:
                 self._sentences = store, VectorIndex(store, self.embeddings)
             return self._sentences[1]
@@ -206,12 +214,12 @@ class IndexFolder:
     @property
     def is_settled(self) -> bool:
         """Whether the search structure holds what the records say; else the next run mends what a stopped one left."""
-        return self.chroma.is_settled(self.records.generation())
+        return self.stores.is_settled(self.records.generation())
 
     def chunk_history(self) -> ChunkHistory:
         """The history of the chunks that were read, with the embeddings' own threshold where they have one."""
         threshold = float(getattr(self._given, "score_threshold", 0.3))
-        store = self.chroma.collection("history", self.embeddings)
+        store = self.stores.collection("history", self.embeddings)
         return ChunkHistory(store, score_threshold=threshold, max_chunks_once_load=_WRITE)
 
     @property
@@ -270,7 +278,7 @@ class IndexFolder:
             for database in (self._records, self._made):
                 if database is not None:
                     database.close()
-            self.chroma.close()
+            self.stores.close()
             self._records = self._made = self._sentences = None
 
     def _open(self, create: bool) -> None:

@@ -174,20 +174,27 @@ class VectorIndex:
 
     def add(self, texts: Sequence[Document]) -> None:
         """Insert texts by their ids, or replace them."""
-        from rag_transformers.stores.chroma import add_documents
+        from rag_transformers.stores.chroma import add_documents, is_chroma
 
+        if not is_chroma(self._store):
+            self.delete([str(text.id) for text in texts])  # some stores refuse an id that is there
         add_documents(self._store, texts)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove texts; an id that is not there is no error."""
+        from rag_transformers.stores.chroma import is_chroma
+
+        if not is_chroma(self._store):  # some stores refuse an id that is not there
+            with contextlib.suppress(NotImplementedError):
+                ids = [found.id for found in self._store.get_by_ids(list(ids)) if found.id]
         if ids:
             self._store.delete(list(ids))
 
-    def count(self) -> int:
-        """How many texts there are, where the store can tell; else 0."""
+    def count(self) -> int | None:
+        """How many texts there are; None where the store cannot tell."""
         from rag_transformers.stores.chroma import is_chroma, live_collection
 
-        return live_collection(self._store).count() if is_chroma(self._store) else 0
+        return live_collection(self._store).count() if is_chroma(self._store) else None
 
     def ids(self) -> list[str]:
         """The ids of all texts, where the store can list them; else none."""

@@ -82,7 +82,7 @@ def _graph(index: GraphIndex) -> list[Any]:
 
 
 def _collection(index: GraphIndex, name: str) -> dict[str, Any]:
-    store: Any = index._folder.chroma.collection(name, index._folder.embeddings)
+    store: Any = index._folder.stores.collection(name, index._folder.embeddings)
     held: Any = live_collection(store).get(include=["documents", "embeddings"])
     texts, vectors = held["documents"], held["embeddings"]
     return {id: (text, vector.tolist()) for id, text, vector in sorted(zip(held["ids"], texts, vectors, strict=True))}
