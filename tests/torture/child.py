@@ -159,7 +159,9 @@ def _watch() -> dict[str, Any]:
     seen: dict[str, list[str]] = {"query": [], "export": [], "kept": [], "failed": []}
     rounds = 0
     with GraphIndex.open(INDEX, embeddings=LetterEmbeddings()) as kept:
-        while not Path(ENOUGH).exists():
+        is_last = False
+        while not is_last:
+            is_last = Path(ENOUGH).exists()  # one round more begins after the writer has ended
             answer = _outcome(("query", INDEX, QUESTIONS[0], "--json"))
             export = _outcome(("export", INDEX, "--format", "json"))
             told = [("query", answer.out), ("export", export.out), ("kept", kept.query(QUESTIONS[0]).text)]

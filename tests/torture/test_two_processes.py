@@ -46,7 +46,6 @@ def test_who_reads_while_another_writes_sees_finished_states_only(prepared: Prep
         watcher = start(folder, ("watch",))
         wait_for(folder / WATCHING)
         succeeded(run(folder, scene.command, delay=0.05).outcomes)
-        time.sleep(0.2)
         (folder / ENOUGH).touch()
         (watched,) = succeeded(watcher.wait().outcomes)
         assert not watched.data["failed"]
