@@ -275,7 +275,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_a_deleted_text_is_in_no_file_of_the_history(tmp_path: Path) -> None:
     """What an extractor looks back on forgets a document with it, and not what another document says too."""
     reply = "Entities:\n(Ada Moss#Founder)\nRelationships:\n(Ada Moss#founded#Grain Trust#)"
-    llm = RunnableLambda(lambda prompt: reply)
+    llm: RunnableLambda[str, str] = RunnableLambda(lambda prompt: reply)
     shared = {**TEXTS, "copy": TEXTS["pier"]}
     with GraphIndex.open(tmp_path / "i", llm, EMBEDDINGS, reports=False) as index:
         index.add(documents(shared))

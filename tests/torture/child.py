@@ -183,6 +183,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
     os.chdir(sys.argv[1])
     with _scripted(float(sys.argv[2])):
         sys.exit(_main(sys.argv[3:]))
