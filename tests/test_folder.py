@@ -24,6 +24,7 @@ from rag_transformers.errors import (
 from rag_transformers.files import replacing
 from rag_transformers.stores.chroma_folder import ChromaFolder
 from rag_transformers.stores.lock import write_lock
+from rag_transformers.stores.vectors import text_key
 
 EMBEDDINGS = DeterministicFakeEmbedding(size=8)
 TEXTS = {
@@ -284,3 +285,17 @@ def test_a_deleted_text_is_in_no_file_of_the_history(tmp_path: Path) -> None:
             found = index._folder.chunk_history().vectorstore.get(include=["documents"])  # type: ignore[attr-defined]
             assert len(found["documents"]) == left
         assert found["documents"] == [TEXTS["水厂"]]
+
+
+def test_a_deleted_document_leaves_no_reply_and_no_vector(tmp_path: Path) -> None:
+    """All that only it led to is forgotten; what another document led to as well stays."""
+    shared = {**TEXTS, "copy": TEXTS["pier"]}
+    with opened(tmp_path / "i") as index, opened(tmp_path / "j") as fresh:
+        index.add(documents(shared))
+        for source in ("copy", "mill", "水厂"):
+            index.delete(source)
+        fresh.add(documents({"pier": TEXTS["pier"]}))
+        assert index._folder.made.counts()["extractions"] == fresh._folder.made.counts()["extractions"] == 1
+        held = index._folder.made.vectors([text_key(text) for text in shared.values()])
+        assert list(held) == [text_key(TEXTS["pier"])]
+        assert "沈若楠" not in (tmp_path / "i" / "made.sqlite").read_bytes().decode("utf-8", "ignore")

@@ -248,6 +248,7 @@ class Change:
 
     def _commit(self, forget: bool) -> None:
         used = self._used()
+        vectors = self._structure.unused_vectors() if forget else []
         try:
             graph = self.folded.graph if self.folded else MemoryGraph()
             self._draft.commit(
@@ -263,7 +264,7 @@ class Change:
         self._structure.settle(self._folder.records)
         unused = {kind: keys - used[kind] for kind, keys in self._before.items()}
         if forget:
-            self._made.forget(**{kind: sorted(keys) for kind, keys in unused.items()})
+            self._made.forget(**{kind: sorted(keys) for kind, keys in unused.items()}, vectors=vectors)
 
     def report(self) -> IndexReport:
         """What was done, and what the index holds then."""

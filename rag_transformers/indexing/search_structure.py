@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from langchain_core.documents import Document
 
 from rag_transformers.retrieval.searching import search_units
+from rag_transformers.stores.vectors import text_key
 
 if TYPE_CHECKING:
     from rag_transformers.stores.folder import IndexFolder
@@ -86,6 +87,14 @@ class SearchStructure:
         chunks = self._draft.chunks([id for id in self._draft.chunk_ids() if id not in self._had])
         added = sum(len(search_units(chunk, self._folder.by_sentence)) for chunk in chunks)
         return self._before.units + added - len(self._gone_units())
+
+    def unused_vectors(self) -> list[str]:
+        """The keys of the vectors that only what is gone has used."""
+        by_sentence = self._folder.by_sentence
+        gone = {text for chunk in self._gone for text in _texts(chunk, by_sentence)}
+        if gone:
+            gone -= {text for chunk in self._draft.chunks() for text in _texts(chunk, by_sentence)}
+        return sorted(map(text_key, gone))
 
     def settle(self, records: "Records") -> None:
         """Delete what is gone, once the new state is committed; what does not fit it then is made anew.
@@ -191,3 +200,8 @@ class FolderHistory:
     async def adrop(self) -> None:
         """Empty the history."""
         await asyncio.to_thread(self.truncate)
+
+
+def _texts(chunk: Document, by_sentence: bool) -> list[str]:
+    """The texts of a chunk that have vectors: those that are searched, and its own, which the history compares."""
+    return [chunk.page_content, *(unit.page_content for unit in search_units(chunk, by_sentence))]

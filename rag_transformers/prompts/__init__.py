@@ -1,40 +1,56 @@
 """The prompts: text files, one a stage, in a folder a language, with the same file names in each.
 
-To change a prompt, pass your own template to its stage. To add a language, add a folder with the same files.
+To change one prompt, pass your own template to its stage; to change several, or to add a language, give a folder of
+your own as ``prompts``. A folder here is a built-in language.
+
+    words.py     what is bound to a language beside its prompts: words.toml
+    checks.py    whether files of one's own fit their stages
+    pack.py      the prompts and words of some languages: PromptPack
 """
 
 from collections.abc import Collection
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_transformers.errors import UsageError
+from rag_transformers.prompts.pack import PromptPack, as_pack, built_in
+from rag_transformers.prompts.words import Words
 
 if TYPE_CHECKING:
     from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 
-__all__ = ["checked_prompt", "languages", "load_prompt", "prompt_text", "template_text"]
+__all__ = [
+    "PromptPack",
+    "Words",
+    "as_pack",
+    "built_in",
+    "checked_prompt",
+    "languages",
+    "load_prompt",
+    "prompt_text",
+    "template_text",
+]
 
-_FOLDER = Path(__file__).parent
 
-
-@cache
-def languages() -> tuple[str, ...]:
+def languages(prompts: PromptPack | str | Path | None = None) -> tuple[str, ...]:
     """The languages that have prompts, in the order of their names.
 
+    Args:
+        prompts: A folder of your own, or its pack; by default the built-in languages.
+
     >>> languages()
-    ('en', 'zh')
+    ('en', 'ja', 'zh')
     """
-    return tuple(sorted(path.name for path in _FOLDER.iterdir() if (path / "extract_graph.txt").is_file()))
+    return as_pack(prompts).languages
 
 
-@cache
-def prompt_text(stage: str, language: str) -> str:
+def prompt_text(stage: str, language: str, prompts: PromptPack | str | Path | None = None) -> str:
     """The text of a prompt, with its variables in braces.
 
     Args:
         stage: The stage's name, which is the file's: ``extract_graph``.
         language: One of :func:`languages`.
+        prompts: As for :func:`languages`.
 
     Raises:
         UsageError: There is no such prompt; the message lists what there is.
@@ -42,21 +58,16 @@ def prompt_text(stage: str, language: str) -> str:
     >>> "{text}" in prompt_text("extract_graph", "zh")
     True
     """
-    path = _FOLDER / language / f"{stage}.txt"
-    if language not in languages():
-        raise UsageError(f"no prompts for language {language!r}; there are: {', '.join(languages())}")
-    if not path.is_file():
-        stages = ", ".join(sorted(file.stem for file in path.parent.glob("*.txt")))
-        raise UsageError(f"no prompt {stage!r} for language {language!r}; there are: {stages}")
-    return path.read_text(encoding="utf-8")
+    return as_pack(prompts).text(stage, language)
 
 
-def load_prompt(stage: str, language: str) -> "PromptTemplate":
+def load_prompt(stage: str, language: str, prompts: PromptPack | str | Path | None = None) -> "PromptTemplate":
     """The prompt of a stage as a LangChain template.
 
     Args:
         stage: The stage's name, which is the file's: ``extract_graph``.
         language: One of :func:`languages`.
+        prompts: As for :func:`languages`.
 
     Raises:
         UsageError: There is no such prompt; the message lists what there is.
@@ -64,9 +75,7 @@ def load_prompt(stage: str, language: str) -> "PromptTemplate":
     >>> sorted(load_prompt("extract_graph", "en").input_variables)
     ['history', 'text']
     """
-    from langchain_core.prompts import PromptTemplate
-
-    return PromptTemplate.from_template(prompt_text(stage, language))
+    return as_pack(prompts).template(stage, language)
 
 
 def checked_prompt(

@@ -97,6 +97,7 @@ def open_engine(path: Path | str) -> Engine:
         if not fixed:
             cursor.execute("PRAGMA journal_mode=WAL")  # readers and one writer do not wait for each other
             cursor.execute("PRAGMA synchronous=FULL")  # what was committed survives a power cut
+            cursor.execute("PRAGMA secure_delete=ON")  # what was deleted is not to be read in the file
         cursor.close()
 
     @event.listens_for(engine, "begin")
