@@ -128,7 +128,7 @@ def _remade(folder: "IndexFolder", draft: "Draft", lost: dict[str, int], manifes
     folder.stores.discard()
     structure = SearchStructure(folder, draft)
     vectors = structure.remake()
-    state = draft.commit(units=vectors)
+    state = draft.commit(units=vectors, derived="")  # so that the next change looks at all that is made of the graph
     structure.settle(folder.records)
     embedded = folder.made.counts()["vectors"] - before
     return RepairReport(state.documents, state.chunks, vectors, embedded, manifest, lost)
