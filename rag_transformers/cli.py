@@ -70,6 +70,8 @@ def _index(given: argparse.Namespace) -> int:
 
 
 def _query(given: argparse.Namespace) -> int:
+    from rag_transformers.prompts import as_pack
+
     with _open(given) as index:
         answer = index.query(_read_argument(given.question), mode=given.mode, k=given.k)
     if given.json:
@@ -79,7 +81,7 @@ def _query(given: argparse.Namespace) -> int:
     if given.model and answer.usage.calls and not answer.citations:
         print("warning: the answer names no source", file=sys.stderr)
     if answer.citations:
-        print("\nSources:" if answer.language != "zh" else "\n来源：")
+        print(f"\n{as_pack(given.prompts).words(answer.language).sources}")
     for citation in answer.citations:
         place = f"{citation.source}, chunk {citation.chunk}, characters {citation.start}-{citation.end}"
         print(f"[{citation.number}] {place}: {' '.join(citation.quote.split())}")
@@ -131,7 +133,8 @@ def _repair(given: argparse.Namespace) -> int:
     embeddings = None
     if given.embedding_model:
         check_server(given.base_url)
-        embeddings = embedding_model(given.embedding_model, given.base_url)
+        size = given.embedding_batch_size
+        embeddings = embedding_model(given.embedding_model, given.base_url, batch_size=size)
     report = GraphIndex.repair(given.out, embeddings)
     print(report)
     return 1 if report.lost else 0
@@ -149,6 +152,17 @@ def _export(given: argparse.Namespace) -> int:
     if done.files:
         print(f"{done.vertices} vertices, {done.edges} edges: {', '.join(map(str, done.files))}")
     return 0
+
+
+def _import(given: argparse.Namespace) -> int:
+    from rag_transformers.imports import import_source
+
+    with _progress_bar(bool(given.model)) as show:
+        report = import_source(
+            given.source, given.out, on_progress=show, reports=not given.no_reports, **_open_options(given)
+        )
+    _print_report(report, given.out)
+    return _tell_failures(report)
 
 
 def _mcp(given: argparse.Namespace) -> int:
@@ -221,21 +235,29 @@ def _open(given: argparse.Namespace) -> "GraphIndex":
     """The index that the arguments speak of; whatever they have wrong is found before anything is created."""
     from rag_transformers.chunking import Chunker
     from rag_transformers.index import GraphIndex
+
+    options = _open_options(given)
+    if "chunk_size" in given:
+        options["concurrency"] = given.concurrency
+        options["chunker"] = Chunker(given.chunk_size, given.chunk_overlap)
+        options["reports"] = not given.no_reports
+    return GraphIndex.open(given.out, **options)
+
+
+def _open_options(given: argparse.Namespace) -> dict[str, Any]:
+    """The models and the language that the arguments speak of, as ``GraphIndex.open`` takes them."""
     from rag_transformers.models import chat_model, check_server, embedding_model
 
-    options: dict[str, Any] = {"language": given.language}
+    options: dict[str, Any] = {"language": given.language, "prompts": given.prompts}
     waits = {"timeout": given.timeout} if "timeout" in given else {}
     if given.model or given.embedding_model:
         check_server(given.base_url)
     if given.model:
         options["llm"] = chat_model(given.model, given.base_url, **waits)
     if given.embedding_model:
-        options["embeddings"] = embedding_model(given.embedding_model, given.base_url, **waits)
-    if "concurrency" in given:
-        options["concurrency"] = given.concurrency
-        options["chunker"] = Chunker(given.chunk_size, given.chunk_overlap)
-        options["reports"] = not given.no_reports
-    return GraphIndex.open(given.out, **options)
+        size = options["embedding_batch_size"] = given.embedding_batch_size
+        options["embeddings"] = embedding_model(given.embedding_model, given.base_url, batch_size=size, **waits)
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -287,6 +309,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     summarize.set_defaults(run=_summarize)
 
+    taken = commands.add_parser("import", help="make an index of what graphrag, LightRAG or nano-graphrag made")
+    taken.add_argument("source", metavar="SOURCE", help="the folder of its output, or its GraphML file")
+    taken.add_argument("--out", required=True, metavar="DIR", help="the folder of the index")
+    taken.add_argument("--no-reports", action="store_true", help="write the reports on communities without the model")
+    taken.set_defaults(run=_import)
+
     delete = commands.add_parser("delete", help="remove documents from an index, with all that was made of them")
     delete.add_argument("out", metavar="DIR", help="the folder of the index")
     delete.add_argument("sources", nargs="+", metavar="SOURCE", help="as the sources of an answer name them")
@@ -327,7 +355,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     mcp.set_defaults(run=_mcp)
 
-    for command in (index, query, summarize, delete, rebuild, repair, export, view, stats, mcp):
+    for command in (index, taken, query, summarize, delete, rebuild, repair, export, view, stats, mcp):
         unasked = (repair, export, view, stats)
         _add_model_options(command, embeds=command is not summarize, asks=command not in unasked)
     return parser
@@ -345,6 +373,13 @@ def _add_model_options(command: argparse.ArgumentParser, embeds: bool = True, as
         models.add_argument(
             "--embedding-model", type=_named, metavar="NAME", help="an embedding model there (default: offline)"
         )
+        models.add_argument(
+            "--embedding-batch-size",
+            type=_count,
+            default=128,
+            metavar="N",
+            help="texts in one request to it, where the server takes so many only (default 128)",
+        )
     if asks:
         models.add_argument(
             "--timeout",
@@ -357,7 +392,13 @@ def _add_model_options(command: argparse.ArgumentParser, embeds: bool = True, as
         "--language",
         default="auto",
         metavar="NAME",
-        help="auto, en, zh, or a folder of your own prompts (default auto)",
+        help="auto, en, ja, zh, or a language of --prompts (default auto)",
+    )
+    models.add_argument(
+        "--prompts",
+        type=_named,
+        metavar="DIR",
+        help="your own prompts: a folder with the files that differ, or with a folder for each language",
     )
 
 
@@ -366,6 +407,12 @@ def _seconds(text: str) -> float:
         if 0 < (seconds := float(text)) < float("inf"):
             return seconds
     raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+
+
+def _count(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
 
 
 def _port(text: str) -> int:

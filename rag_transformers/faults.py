@@ -110,7 +110,8 @@ def model_error(error: BaseException) -> ModelError:
     if status == 402 or (status in (400, 429) and _NO_CREDIT.search(line)):
         return ModelUnreachableError(f"the account has no credit left ({status}): {line}")
     if status == 404:
-        return ModelUnreachableError(f"the server does not know the model or the address (404): {line}")
+        hint = "" if "model" in line.lower() else "; most servers' addresses end in /v1"
+        return ModelUnreachableError(f"the server does not know the model or the address (404{hint}): {line}")
     if status == 400 and _PROMPT_FILTERED.search(line):
         return ReplyError(f"the provider's content filter refused the prompt: {line}", finish_reason="content_filter")
     if is_overflow(error):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from rag_transformers.answers.answering import aanswer, answer, prompt_language
+from rag_transformers.answers.answering import aanswer, answer
 from rag_transformers.answers.citations import check_citations, unmarked
 from rag_transformers.answers.contexts import ChunkLookup, Context, answer_context
 from rag_transformers.answers.global_answers import global_work
@@ -23,9 +23,9 @@ from rag_transformers.answers.report_selection import (
     report_suits,
     select_reports,
 )
+from rag_transformers.answers.voice import Voice
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.models import Reply, acall, call, optional_llm
-from rag_transformers.prompts import load_prompt
 from rag_transformers.retrieval.evidence import UNRELATED_COSINE
 from rag_transformers.rounds import arun_rounds, run_rounds
 from rag_transformers.summaries.extractive import central_sentences, joined
@@ -46,7 +46,6 @@ __all__ = ["GraphRAGQueryEngine", "QueryResult"]
 _NEAR = 0.3
 """A report this near to a question, counted so that unrelated texts have 0, bears on it without sharing a word."""
 _QUOTED = 3  # sentences of a summary that answer without a model
-_TOGETHER = {"en": "What do the passages say, taken together?", "zh": "这些段落合起来说了什么？"}
 
 
 @dataclass(frozen=True)
@@ -127,6 +126,7 @@ class GraphRAGQueryEngine(Runnable[str, QueryResult]):
         self.mode = mode
         self.max_context_tokens = check_count("max_context_tokens", max_context_tokens)
         self.language = language
+        self.prompts = graph_store.prompts
         self._chunks = chunks
         self._embeddings = embeddings
         self._counter = counter or graph_store.counter
@@ -227,14 +227,14 @@ class GraphRAGQueryEngine(Runnable[str, QueryResult]):
 
     def _without_model(self, question: str, chosen: Sequence[ChosenReport]) -> QueryResult:
         if not chosen:
-            found = no_data_answer(question, "global")
+            found = no_data_answer(question, "global", voice=self._voice())
         else:
             asked = _unit([self._embedder().embed_query(question)])[0]
 
             def nearness(texts: Sequence[str]) -> list[float]:
                 return [float(cosine) for cosine in _unit(self._embedder().embed_documents(list(texts))) @ asked]
 
-            found = offline_global_answer(question, chosen, self._chunks, nearness=nearness)
+            found = offline_global_answer(question, chosen, self._chunks, nearness=nearness, voice=self._voice())
         return QueryResult(found.text, found)
 
     def _options(self) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class GraphRAGQueryEngine(Runnable[str, QueryResult]):
             "counter": self._count(),
             "max_context_tokens": self.max_context_tokens,
             "lookup": self._chunks,
-            "language": self.language,
+            "voice": self._voice(),
             "each": self.mode == "all",
         }
 
@@ -282,7 +282,7 @@ class GraphRAGQueryEngine(Runnable[str, QueryResult]):
 
     def _about_summary(self, summary: str, query: str) -> "str | tuple[Runnable[Any, Any], PromptValue]":
         if not summary.strip():
-            return no_data_text(query)
+            return no_data_text(query, self._voice())
         if self.llm is None:
             return joined(central_sentences([summary], 400, names=query.split())[:_QUOTED])
         context = answer_context([Document(summary)], self.max_context_tokens, self._count())
@@ -292,19 +292,21 @@ class GraphRAGQueryEngine(Runnable[str, QueryResult]):
         """One text, where no call is needed for it; else the model and its prompt."""
         if isinstance(answers, str):
             raise UsageError("community_answers is one str; give a list of them")
-        nothing = {no_data_text(text) for text in _TOGETHER.values()}
+        nothing = {self.prompts.words(language).no_data for language in self.prompts.languages}
         told = [text for text in dict.fromkeys(map(str.strip, answers)) if text and text not in nothing]
-        question = query.strip() or _TOGETHER[prompt_language(" ".join(told), "auto")]
+        question = query.strip() or self._voice().words(" ".join(told)).together
         if not told:
-            return no_data_text(question)
+            return no_data_text(question, self._voice())
         if len(told) == 1 or self.llm is None:
             return "\n".join(told)
         context = answer_context(map(Document, told), self.max_context_tokens, self._count())
         return self.llm, self._prompt("answer_reduce", question, context)
 
     def _prompt(self, stage: str, question: str, context: Context) -> "PromptValue":
-        prompt = load_prompt(stage, prompt_language(question, self.language))
-        return prompt.invoke(answer_prompt_inputs(question, context))
+        return self._voice().prompt(stage, question).invoke(answer_prompt_inputs(question, context))
+
+    def _voice(self) -> Voice:
+        return Voice(self.language, self.prompts)
 
     def _embedder(self) -> "Embeddings":
         if self._embeddings is None:

@@ -15,13 +15,14 @@ from rag_transformers.errors import UsageError
 from rag_transformers.graph import Edge, Graph, Vertex
 from rag_transformers.json_values import find_object
 from rag_transformers.models import Reply, acall, call, optional_llm
-from rag_transformers.prompts import load_prompt
+from rag_transformers.prompts import PromptPack, as_pack
 from rag_transformers.reports.writer import Report, ReportFinding, ReportWriter
 from rag_transformers.stores import MemoryGraph
 from rag_transformers.summaries.extractive import central_sentences, joined
-from rag_transformers.text import language_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from langchain_core.prompt_values import PromptValue
     from langchain_core.runnables import Runnable, RunnableConfig
 
@@ -77,6 +78,7 @@ class GraphRAGStore:
         language: str = "auto",
         max_input_tokens: int = 8000,
         counter: "TokenCounter | None" = None,
+        prompts: "PromptPack | str | Path | None" = None,
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
@@ -86,10 +88,11 @@ class GraphRAGStore:
         self.llm: Runnable[Any, Any] | None = llm
         self.graph: Graph = MemoryGraph() if graph is None else graph
         self.language = language
+        self.prompts = as_pack(prompts)
         self.counter = counter
         self.max_cluster_size = max_cluster_size
         self._detector = CommunityDetector(max_cluster_size)
-        self._writer = ReportWriter(llm, language, max_input_tokens, counter=counter)
+        self._writer = ReportWriter(llm, language, max_input_tokens, counter=counter, prompts=self.prompts)
         self._built: _Built | None = None
 
     # The graph.
@@ -194,9 +197,9 @@ class GraphRAGStore:
         return _plain_report(text) if self.llm is None else _read(await acall(self.llm, self._asked(text), config))
 
     def _asked(self, text: str) -> "PromptValue":
-        language = language_of(text) if self.language == "auto" else self.language
-        words = self._writer.max_report_tokens if language == "zh" else self._writer.max_report_tokens * 3 // 4
-        return load_prompt("community_report", language).invoke({"text": text, "max_report_words": words})
+        language = self.prompts.choose(text, self.language)
+        words = max(1, int(self._writer.max_report_tokens * self.prompts.words(language).words_per_token))
+        return self.prompts.template("community_report", language).invoke({"text": text, "max_report_words": words})
 
     def _version(self) -> Any:
         return getattr(self.graph, "version", None)

@@ -19,6 +19,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.answers.asker import Asker
 from rag_transformers.answers.querying import Answer
+from rag_transformers.answers.voice import Voice
 from rag_transformers.chunking import Chunker, source_of
 from rag_transformers.communities import Community
 from rag_transformers.concurrency import Run, arun, arun_stream, run, run_stream
@@ -33,7 +34,7 @@ from rag_transformers.indexing.outcomes import Failure, IndexPlan, IndexReport, 
 from rag_transformers.indexing.repair import RepairReport, repair
 from rag_transformers.indexing.reporting import communities_of, reports_of
 from rag_transformers.models import model_key, optional_llm
-from rag_transformers.prompts import languages
+from rag_transformers.prompts import PromptPack, as_pack
 from rag_transformers.reports import Report, ReportWriter
 from rag_transformers.retrieval.searching import Searcher, plain_chunk
 from rag_transformers.stores.folder import IndexFolder
@@ -81,12 +82,14 @@ class GraphIndex:
         concurrency: int,
         max_context_tokens: int,
         reports: bool,
+        prompts: PromptPack,
     ) -> None:
         self._folder = folder
         self._llm = llm
         self._extractor = extractor
         self._chunker = chunker
         self._language = language
+        self._prompts = prompts
         self._concurrency = concurrency
         self._writing = asyncio.Lock()  # of the library's own loop, on which all writing is done
         self._folding = threading.Lock()
@@ -99,7 +102,7 @@ class GraphIndex:
             lambda: self.graph,
             llm=llm,
             counter=chunker.counter,
-            language=language,
+            voice=Voice(language, prompts),
             max_context_tokens=max_context_tokens,
         )
 
@@ -119,6 +122,7 @@ class GraphIndex:
         reports: bool = True,
         client: Any = None,
         vector_store: "MakeStore | None" = None,
+        prompts: PromptPack | str | Path | None = None,
         llm_client: Runnable[Any, Any] | None = None,
         llm_invoker: Runnable[Any, Any] | None = None,
     ) -> Self:
@@ -130,7 +134,7 @@ class GraphIndex:
             embeddings: Any LangChain embeddings; the offline default where none are given, with a model too.
             extractor: Any Runnable from a chunk to an :class:`Extraction`; by default ``GraphExtractor`` with a model
                 and ``PhraseExtractor`` without.
-            language: ``auto`` (by the script of each text), or one of ``rag_transformers.prompts.languages()``.
+            language: ``auto`` (by the script of each text), or one of ``rag_transformers.prompts.languages(prompts)``.
             chunker: Cuts documents; ``Chunker()`` by default.
             concurrency: Model calls in flight, over all stages, at least 1.
             embedding_batch_size: Texts in one request to the embeddings, at least 1.
@@ -139,6 +143,8 @@ class GraphIndex:
             client: Your own Chroma client, where one is open on the folder already.
             vector_store: Makes the vector stores, of any kind that LangChain knows, that take the place of Chroma's
                 folder: from the name of a collection (``sentences``, ``history``) and the embeddings to a store.
+            prompts: A folder of your own prompts, over the built-in ones; see
+                :class:`rag_transformers.prompts.PromptPack`.
             llm_client: Another name for ``llm``.
             llm_invoker: Another name for ``llm``.
 
@@ -157,8 +163,8 @@ class GraphIndex:
         """
         Run(concurrency)
         check_count("max_context_tokens", max_context_tokens)
-        if language != "auto" and language not in languages():
-            raise UsageError(f"language is {language!r}; it must be auto or one of {', '.join(languages())}")
+        pack = as_pack(prompts)
+        pack.checked("", language)
         llm = optional_llm("GraphIndex.open", llm, {"llm_client": llm_client, "llm_invoker": llm_invoker})
         if extractor is not None and not isinstance(extractor, Runnable):
             kind = type(extractor).__name__
@@ -174,6 +180,7 @@ class GraphIndex:
             concurrency=concurrency,
             max_context_tokens=max_context_tokens,
             reports=reports,
+            prompts=pack,
         )
 
     # Adding
@@ -584,30 +591,33 @@ class GraphIndex:
             chunker=self._chunker,
             extractor=self._extracting,
             summarizer=self._summarizer(),
-            writer=ReportWriter(self._llm if self._reports else None, self._language, counter=self._chunker.counter),
+            writer=ReportWriter(self._llm if self._reports else None, **self._spoken()),
             with_model=self._llm is not None,
             names_ahead=not offline,  # the offline extractor's vertices are names already
-            name=text_key(model_key(self._llm), str(self._reports), self._language),
+            name=text_key(model_key(self._llm), str(self._reports), self._language, *filter(None, [self._prompts.key])),
         )
+
+    def _spoken(self) -> dict[str, Any]:
+        """What all stages have in common."""
+        return {"language": self._language, "counter": self._chunker.counter, "prompts": self._prompts}
 
     def _summarizer(self) -> Runnable[Any, Any]:
         from rag_transformers.summaries.summarising import ExtractiveSummarizeExtractor, SummarizeExtractor
 
-        options: dict[str, Any] = {"language": self._language, "counter": self._chunker.counter}
         if self._llm is None:
-            return ExtractiveSummarizeExtractor(**options)
-        return SummarizeExtractor(self._llm, **options)
+            return ExtractiveSummarizeExtractor(**self._spoken())
+        return SummarizeExtractor(self._llm, **self._spoken())
 
     def _extracting(self, history: Any = None) -> Runnable[Any, Extraction]:
         if self._extractor is not None:
             return self._extractor
         if self._llm is None:
-            from rag_transformers.phrases import PhraseExtractor
+            from rag_transformers.phrases import PhraseExtractor, offline_language
 
-            return PhraseExtractor(language=self._language)
+            return PhraseExtractor(language=offline_language(self._language))
         from rag_transformers.extraction import GraphExtractor
 
-        return GraphExtractor(self._llm, history, language=self._language, counter=self._chunker.counter)
+        return GraphExtractor(self._llm, history, **self._spoken())
 
     async def _query(self, question: str, mode: str, k: int, config: RunnableConfig | None) -> Answer:
         with Run(self._concurrency).active():

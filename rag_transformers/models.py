@@ -325,6 +325,7 @@ def embedding_model(
         max_retries=max_retries,
         timeout=timeout,
         check_embedding_ctx_length=False,
+        model_kwargs={"encoding_format": "float"},  # not all servers know the client's own default, base64
     )
 
 

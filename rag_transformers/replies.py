@@ -7,6 +7,7 @@ from typing import Any
 from rag_transformers.errors import ReplyError
 from rag_transformers.graph import Extraction
 from rag_transformers.models import Reply
+from rag_transformers.prompts import PromptPack
 from rag_transformers.records import Records
 from rag_transformers.records.items import CONTAINERS, plain_key
 from rag_transformers.records.text import heading_at, is_blank, reply_lines, visible
@@ -20,12 +21,13 @@ _log = logging.getLogger(__name__)
 _AROUND = " \t\u3000()（）*-•.。:："  # what may stand round a word such as "none"
 
 
-def whole(records: Records, reply: Reply) -> Extraction:
+def whole(records: Records, reply: Reply, said: str | None = None) -> Extraction:
     """What was read of a reply, if the reply is whole.
 
     Args:
         records: What was read.
         reply: Of this reply.
+        said: The reply's text with the words that the parser knows, where it has others.
 
     Raises:
         ReplyError: It was cut, a record was dropped, or it holds none and does not say so; with what could be read.
@@ -33,7 +35,7 @@ def whole(records: Records, reply: Reply) -> Extraction:
     >>> whole(Records(), Reply("None"))
     Extraction(entities=(), relationships=(), types=(), weights=(), unheld=())
     """
-    fault = _fault(records, reply)
+    fault = _fault(records, reply, reply.text if said is None else said)
     if fault:
         raise unreadable(fault, reply, records.extraction())
     return records.extraction()
@@ -84,16 +86,17 @@ def says_nothing(reply: str) -> bool:
     return True
 
 
-def without_example(found: Extraction, source: str) -> Extraction:
-    """An extraction without the example of our own prompts, where the chunk does not hold its names.
+def without_example(found: Extraction, source: str, pack: PromptPack | None = None) -> Extraction:
+    """An extraction without the example of the prompts, where the chunk does not hold its names.
 
-    For replies that our parser, which sees to this itself, did not read.
+    For replies that our parser, which sees to this itself, did not read, and for prompts that are not our own.
 
     Args:
         found: What was read.
         source: The chunk's text.
+        pack: The prompts; our own by default.
     """
-    foreign = {row for row in example_rows() if not holds_names(source, row)}
+    foreign = {row for row in example_rows(pack) if not holds_names(source, row)}
     entities = [number for number, row in enumerate(found.entities) if row not in foreign]
     edges = [number for number, row in enumerate(found.relationships) if row not in foreign]
     return Extraction(
@@ -105,14 +108,14 @@ def without_example(found: Extraction, source: str) -> Extraction:
     )
 
 
-def _fault(records: Records, reply: Reply) -> str:
+def _fault(records: Records, reply: Reply, said: str) -> str:
     """What is wrong with a reply, or ""."""
     if reply.cut:
         return "it was cut off at the token limit"
     if records.rejected:
         line, text, reason = records.rejected[0]
         return f"records dropped: {len(records.rejected)}, the first in line {line}: {text[:60]!r} ({reason})"
-    if records.status == "empty" and not says_nothing(reply.text):
+    if records.status == "empty" and not says_nothing(said):
         return "it holds no records"
     return {"format_error": "its format is not known", "partial": "it ends inside a record"}.get(records.status, "")
 

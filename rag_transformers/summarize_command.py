@@ -13,13 +13,12 @@ from typing import Any
 from rag_transformers import concurrency
 from rag_transformers.concurrency import Run, Usage
 from rag_transformers.documents import find_files, load_documents
-from rag_transformers.errors import ConvergenceError, ModelError, ModelUnreachableError, UsageError, check_count
+from rag_transformers.errors import ConvergenceError, ModelError, ModelUnreachableError, check_count
 from rag_transformers.models import chat_model, check_server, error_line
-from rag_transformers.prompts import languages
+from rag_transformers.prompts import as_pack
 from rag_transformers.summaries.long_texts import asummarize_chunks, summary_chunks
 from rag_transformers.summaries.text_summaries import ExtractiveSummary, Summary
 from rag_transformers.summaries.text_summarizer import TextSummarizer
-from rag_transformers.text import language_of
 
 __all__ = ["summarize_files"]
 
@@ -87,13 +86,13 @@ def summarize_files(given: argparse.Namespace) -> int:
 
 def _summary(given: argparse.Namespace) -> TextSummarizer:
     check_count("--concurrency", given.concurrency)
-    if given.language != "auto" and given.language not in languages():
-        raise UsageError(f"--language is {given.language!r}; it must be auto or one of {', '.join(languages())}")
+    pack = as_pack(given.prompts)
+    pack.checked("--", given.language)
     if not given.model:
         return ExtractiveSummary()
     check_server(given.base_url)
     llm = chat_model(given.model, given.base_url, timeout=given.timeout)
-    return Summary(llm, language=given.language)
+    return Summary(llm, language=given.language, prompts=pack)
 
 
 def _texts_of_files(given: argparse.Namespace) -> list[tuple[str, list[str]]]:
@@ -118,7 +117,7 @@ def _summarized(summary: TextSummarizer, file: str, texts: list[str], given: arg
                 return await asummarize_chunks(summary, chunks)
 
         text = concurrency.run(summarize())
-    language = language_of("".join(texts)) if given.language == "auto" else given.language
+    language = as_pack(given.prompts).choose("".join(texts), given.language)
     return _Done(file, text, language, len(chunks), run.usage, time.perf_counter() - start)
 
 

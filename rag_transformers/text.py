@@ -32,20 +32,29 @@ LONGEST_TITLE = 100
 """A first line of more characters than this is no title."""
 
 _HAN = re.compile(f"[{HAN}]")
+_KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d]")
+_HIRAGANA = re.compile("[\u3041-\u3096]")
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
 _CAPITAL = re.compile(r"[A-Z\u00c0-\u00de]")
 
 
 def language_of(text: str, default: str = "en") -> str:
-    """The language of a text by its script: ``zh`` where Han characters carry it, else ``default``.
+    """The language of a text by its script: ``ja`` or ``zh`` where kana or Han characters carry it, else ``default``.
 
-    A Han character counts for two letters, so that Chinese with English names in it stays Chinese.
+    A Han character counts for two letters, so that Chinese with English names in it stays Chinese. Of a text with Han
+    characters it is Japanese where every tenth of its characters is hiragana, or more: Chinese quotes Japanese names,
+    and not its particles. Japanese without hiragana, such as a heading, cannot be told from Chinese.
 
     >>> language_of("刘备与关羽、张飞在 Zhuo County 结义"), language_of("Liu Bei (刘备) swore an oath")
     ('zh', 'en')
+    >>> language_of("蔦森は硝子工房の主人である。"), language_of("他喜欢初音ミク的歌。")
+    ('ja', 'zh')
     """
     han = len(_HAN.findall(text))
-    return "zh" if han and 2 * han >= len(_LATIN.findall(text)) else default
+    kana = 0 if text.isascii() else len(_KANA.findall(text))
+    if not (han or kana) or 2 * (han + kana) < len(_LATIN.findall(text)):
+        return default
+    return "ja" if kana and 10 * len(_HIRAGANA.findall(text)) >= (han + kana if han else 0) else "zh"
 
 
 # Sentences. A run of marks may end one, with the quotes and brackets that it closes and with the marks of references
@@ -239,6 +248,8 @@ _FUNCTION_WORD = re.compile(
     "为什么|為什麼|为何|為何|什么|什麼|甚麼|哪些|哪个|哪個|哪里|哪裡|哪裏|哪一|怎么样|怎麼樣|怎么|怎麼|怎样|怎樣|如何|多少|多久"
     "|多大|何时|何時|何处|何處|何地|何人|何种|何種|何年|几个|幾個|几次|幾次|是否|有没有|有沒有|是不是|以及|或者|因为|因為|所以"
     "|但是|可以|就是|这个|這個|那个|那個|这些|這些|他们|他們|我们|我們|[的了吗嗎呢吧是谁誰哪在被與与及]"
+    "|ですか|ますか|ましたか|でしょうか|でした|ました|です|ます|である|だった|という|について|によって|による|として|から|まで"
+    "|だれ|どこ|いつ|なぜ|どう|どの|どんな|いくつ|[はがをにへとものでやか]"
 )
 _DOUBLED = re.compile(r"([^aeiouylsz])\1$")
 

@@ -34,6 +34,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 import select
 import socket
 import socketserver
@@ -62,6 +63,7 @@ class FakeReply:
         text: The reply's text; None is a message without content.
         finish_reason: ``stop``, ``length``, ``content_filter``, or None.
         refusal: The text of a refusal, given beside the content.
+        reasoning: What a reasoning model thought, given beside the content as ``reasoning_content``.
         blocks: Whether the content is sent as a list of two text blocks, or those that are sent (not when streamed).
         tool: The arguments, as they stand, of a call of the first tool that the request offers (not when streamed).
         usage: Whether the numbers of tokens are sent.
@@ -80,6 +82,7 @@ class FakeReply:
     text: str | None = ""
     finish_reason: str | None = "stop"
     refusal: str | None = None
+    reasoning: str | None = None
     blocks: bool | Sequence[Mapping[str, str]] = False
     tool: str | None = None
     usage: bool = True
@@ -192,7 +195,7 @@ class FakeServer:
     def prompts(self) -> list[str]:
         """The prompts of the chat requests, in the order of their arrival."""
         with self._lock:
-            return [request.prompt for request in self.requests if request.path.endswith("/chat/completions")]
+            return [each.prompt for each in self.requests if _plain_path(each.path).endswith("/chat/completions")]
 
     def __enter__(self) -> Self:
         self._http = _Http(self)
@@ -212,18 +215,19 @@ class FakeServer:
 
     def answer(self, request: Request) -> FakeReply | dict[str, Any]:
         """What to send for a request: a reply, or ready data."""
-        if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
+        path, keys = _plain_path(request.path), (request.headers.get("authorization"), request.headers.get("api-key"))
+        if self.api_key is not None and not {f"Bearer {self.api_key}", self.api_key}.intersection(keys):
             return FakeReply("Incorrect API key provided.", status=401, code="invalid_api_key")
-        if request.path == "/v1/models":
+        if path == "/v1/models":
             names = ("fake-chat", "fake-embedding") if self.models is None else self.models
             return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": "test"} for name in names]}
         if self.models is not None and request.body.get("model") not in self.models:
             message = f"The model `{request.body.get('model')}` does not exist."
             return FakeReply(message, status=404, code="model_not_found")
-        if request.path == "/v1/chat/completions":
+        if path == "/v1/chat/completions":
             reply = self.reply(dict(request.body))
             return FakeReply(reply) if isinstance(reply, str) else reply
-        if request.path == "/v1/embeddings":
+        if path == "/v1/embeddings":
             special = self.embed(dict(request.body)) if self.embed else None
             return special or _embeddings(request.body, self.dimensions)
         return FakeReply(f"Nothing at {request.path}.", status=404)
@@ -364,6 +368,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.close()
 
 
+def _plain_path(path: str) -> str:
+    """OpenAI's path for one of Azure's, ``/openai/deployments/NAME/chat/completions?api-version=…``; else the same."""
+    azure = re.fullmatch(r"/openai/deployments/[^/]+(/.+)\?api-version=[\w-]+", path)
+    return f"/v1{azure[1]}" if azure else path
+
+
 def _usage(reply: FakeReply, request: Request) -> dict[str, int]:
     """Numbers of tokens: one for each UTF-8 byte, which a test can work out."""
     asked = len(request.prompt.encode()) if reply.prompt_tokens is None else reply.prompt_tokens
@@ -387,6 +397,8 @@ def _content(reply: FakeReply) -> Any:
 
 def _completion(reply: FakeReply, request: Request) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": _content(reply), "refusal": reply.refusal}
+    if reply.reasoning is not None:
+        message["reasoning_content"] = reply.reasoning
     finish_reason = reply.finish_reason
     if reply.tool is not None:
         function = {"name": request.body["tools"][0]["function"]["name"], "arguments": reply.tool}
@@ -401,6 +413,7 @@ def _events(reply: FakeReply, request: Request) -> Iterator[str]:
     """The events of a streamed reply: the role, the pieces, the end, the usage where it is asked for."""
     text = reply.text or ""
     deltas: list[dict[str, str]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"reasoning_content": reply.reasoning}] if reply.reasoning else []
     deltas += [{"content": text[start : start + PIECE]} for start in range(0, len(text), PIECE)]
     deltas += [{"refusal": reply.refusal}] if reply.refusal else []
     ends: list[tuple[dict[str, str], str | None]] = [(delta, None) for delta in deltas] + [({}, reply.finish_reason)]

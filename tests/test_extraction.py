@@ -181,7 +181,7 @@ def test_a_fixed_language_is_that_of_every_chunk(language: str) -> None:
 
 
 def test_an_unknown_language_is_refused_and_the_known_ones_are_named() -> None:
-    with pytest.raises(UsageError, match=r"language is 'fr'.*auto.*en, zh"):
+    with pytest.raises(UsageError, match=r"language is 'fr'.*auto.*en, ja, zh"):
         extractor(language="fr")
 
 

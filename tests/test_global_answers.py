@@ -14,6 +14,7 @@ from scripted_model import ScriptedChatModel, stage_reply
 
 from rag_transformers.answers.global_answers import aglobal_answer, global_answer
 from rag_transformers.answers.map_points import Point, read_points
+from rag_transformers.answers.voice import Voice
 from rag_transformers.answers.querying import Answer, no_data_text
 from rag_transformers.answers.quoted_reports import offline_global_answer
 from rag_transformers.answers.report_selection import (
@@ -288,7 +289,7 @@ class TestGlobalAnswer:
     def test_the_prompts_are_in_the_question_s_language_or_in_the_one_that_is_set(self) -> None:
         model = scripted()
         ask(model, "主要内容是什么？", each=False)
-        ask(model, "主要内容是什么？", each=False, language="en")
+        ask(model, "主要内容是什么？", each=False, voice=Voice("en"))
         assert ["[段落]:" in prompt for prompt in model.prompts] == [True, False]
 
     async def test_awaited_it_asks_the_same_and_answers_the_same(self) -> None:

@@ -74,7 +74,7 @@ def test_an_untyped_mention_does_not_overwrite_a_type() -> None:
 @pytest.mark.parametrize("language", languages())
 def test_the_chunks_language_chooses_the_prompt(language: str) -> None:
     stage, model = extractor()
-    text = {"en": TEXT, "zh": "林晚守着石岬的灯塔。"}[language]
+    text = {"en": TEXT, "ja": "蔦森が岬の灯台を守っている。", "zh": "林晚守着石岬的灯塔。"}[language]
     stage.invoke(text)
     assert model.prompts == [load_prompt("extract_graph_json", language).format(text=text, max_knowledge_triplets=10)]
 

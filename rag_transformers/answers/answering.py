@@ -16,16 +16,15 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from rag_transformers.answers.citations import check_citations, settled_citations
 from rag_transformers.answers.contexts import ChunkLookup, Context
 from rag_transformers.answers.querying import Answer, answer_prompt_inputs, no_data_answer, read_answer
+from rag_transformers.answers.voice import Voice
 from rag_transformers.concurrency import Usage, current_run
 from rag_transformers.models import Reply, acall, astream, call, stream
-from rag_transformers.prompts import load_prompt
 from rag_transformers.streaming import VisibleText
-from rag_transformers.text import language_of
 
 if TYPE_CHECKING:
     from langchain_core.prompt_values import PromptValue
 
-__all__ = ["Asking", "aanswer", "answer", "astream_answer", "local_asking", "prompt_language", "stream_answer"]
+__all__ = ["Asking", "aanswer", "answer", "astream_answer", "local_asking", "stream_answer"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,7 @@ class Asking:
         mode: ``local`` or ``global``.
         lookup: Finds the chunks that passages were made of, for citations.
         usage: What calls before this one cost.
+        voice: The languages that there are.
     """
 
     question: str
@@ -47,6 +47,7 @@ class Asking:
     mode: str = "local"
     lookup: ChunkLookup | None = field(default=None, repr=False)
     usage: Usage = field(default=Usage())
+    voice: Voice = field(default_factory=Voice)
 
     def read(self, reply: Reply) -> Answer:
         """The answer that a reply gives; it costs what the whole run did, where there is one."""
@@ -54,7 +55,15 @@ class Asking:
             warnings.warn("the answer was cut off at the model's token limit", stacklevel=2)
         run = current_run()
         usage = run.usage if run else self.usage + reply.usage
-        return read_answer(self.question, reply.text, self.context, usage=usage, mode=self.mode, lookup=self.lookup)
+        return read_answer(
+            self.question,
+            reply.text,
+            self.context,
+            usage=usage,
+            mode=self.mode,
+            lookup=self.lookup,
+            voice=self.voice,
+        )
 
     def visible(self) -> VisibleText:
         """What of the answer's text can be shown while it comes: whole citations, of passages that there are."""
@@ -63,25 +72,21 @@ class Asking:
 
 
 def local_asking(
-    question: str, context: Context, *, language: str = "auto", lookup: ChunkLookup | None = None
+    question: str, context: Context, *, voice: Voice | None = None, lookup: ChunkLookup | None = None
 ) -> Asking | Answer:
     """The question to a model about numbered passages; without any passage the answer that there is nothing.
 
     Args:
         question: The question.
         context: The passages.
-        language: Of the prompt; ``auto``: that of the question.
+        voice: In which language is asked; by default in that of the question.
         lookup: Finds the chunks that passages were made of.
     """
+    voice = voice or Voice()
     if not context.passages:
-        return no_data_answer(question)
-    prompt = load_prompt("answer_local", prompt_language(question, language))
-    return Asking(question, prompt.invoke(answer_prompt_inputs(question, context)), context, lookup=lookup)
-
-
-def prompt_language(question: str, language: str) -> str:
-    """The language of a prompt: as set, or with ``auto`` that of the question."""
-    return language_of(question) if language == "auto" else language
+        return no_data_answer(question, voice=voice)
+    prompt = voice.prompt("answer_local", question).invoke(answer_prompt_inputs(question, context))
+    return Asking(question, prompt, context, lookup=lookup, voice=voice)
 
 
 def answer(llm: Runnable[Any, Any], asking: Asking | Answer, config: RunnableConfig | None = None) -> Answer:

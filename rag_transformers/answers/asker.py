@@ -22,6 +22,7 @@ from rag_transformers.answers.report_selection import (
     select_reports,
 )
 from rag_transformers.answers.vertex_finder import VertexFinder
+from rag_transformers.answers.voice import Voice
 from rag_transformers.communities import Community
 from rag_transformers.errors import IndexDamagedError, UsageError, check_count
 from rag_transformers.indexing.reporting import communities_of, reports_of
@@ -66,7 +67,7 @@ class Asker:
         graph: Gives the graph as it is now.
         llm: The model; None where none is asked.
         counter: Counts tokens.
-        language: ``auto``, or the language of all prompts.
+        voice: The language of prompts and answers.
         max_context_tokens: Tokens of what a model is shown at one time.
     """
 
@@ -78,7 +79,7 @@ class Asker:
         *,
         llm: Runnable[Any, Any] | None,
         counter: "TokenCounter",
-        language: str,
+        voice: Voice,
         max_context_tokens: int,
     ) -> None:
         self._folder = folder
@@ -86,7 +87,7 @@ class Asker:
         self._graph = graph
         self._llm = llm
         self._counter = counter
-        self._language = language
+        self._voice = voice
         self._max_context_tokens = max_context_tokens
         self._lock = threading.Lock()
         self._finder: tuple[MemoryGraph, VertexFinder] | None = None
@@ -145,18 +146,18 @@ class Asker:
             mode = choose_mode(question, evidence, finder.named(question), unrelated)
         whole = mode == "global" and is_about_nothing(question) and bool(evidence.findings)
         if not whole and not holds(evidence, unrelated) and not _is_told(question, evidence):
-            return no_data_answer(question, mode)
+            return no_data_answer(question, mode, voice=self._voice)
         if mode == "global" and (told := self._reports()).reports:
             return self._global(question, vector, told, unrelated)
         if self._llm is None:
-            return offline_answer(evidence, unrelated=unrelated, certain=True)
+            return offline_answer(evidence, unrelated=unrelated, certain=True, voice=self._voice)
         budget, counter = self._max_context_tokens, self._counter
         context = local_context(
             question, found.passages, finder, self._reports().reports, budget=budget, counter=counter
         )
         if not context.passages:
-            return no_room_answer(question)
-        return local_asking(question, context, language=self._language, lookup=self._chunks)
+            return no_room_answer(question, voice=self._voice)
+        return local_asking(question, context, voice=self._voice, lookup=self._chunks)
 
     def _global(
         self, question: str, vector: Sequence[float], told: _Told, unrelated: float
@@ -177,7 +178,7 @@ class Asker:
             def nearness(texts: Sequence[str]) -> Any:
                 return self._folder.embeddings.matrix(list(texts)) @ vector
 
-            return offline_global_answer(question, chosen, self._chunks, nearness=nearness)
+            return offline_global_answer(question, chosen, self._chunks, nearness=nearness, voice=self._voice)
         return global_work(
             self._llm,
             question,
@@ -185,7 +186,7 @@ class Asker:
             counter=self._counter,
             max_context_tokens=self._max_context_tokens,
             lookup=self._chunks,
-            language=self._language,
+            voice=self._voice,
         )
 
     async def _vector(self, question: str) -> list[float]:

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from rag_transformers.answers.answering import Asking, aanswer, answer, prompt_language
+from rag_transformers.answers.answering import Asking, aanswer, answer
 from rag_transformers.answers.contexts import ChunkLookup, Context, filled_context
 from rag_transformers.answers.map_points import Point, read_points
 from rag_transformers.answers.querying import Answer, answer_prompt_inputs, no_data_answer
+from rag_transformers.answers.voice import Voice
 from rag_transformers.concurrency import Usage
 from rag_transformers.conversation import Ask
 from rag_transformers.errors import ModelError, check_count
 from rag_transformers.models import Reply, error_line
-from rag_transformers.prompts import load_prompt
 from rag_transformers.rounds import Rounds, arun_rounds, run_rounds
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def global_work(
     counter: "TokenCounter",
     max_context_tokens: int = 6000,
     lookup: ChunkLookup | None = None,
-    language: str = "auto",
+    voice: Voice | None = None,
     each: bool = False,
 ) -> Rounds[Asking | Answer]:
     """The rounds of an answer from reports, up to the last question; to be driven by ``run_rounds`` or ``arun_rounds``.
@@ -66,7 +66,7 @@ def global_work(
         counter: Counts tokens.
         max_context_tokens: Tokens of passages in one prompt, at least 1.
         lookup: Finds the chunks behind reports, for citations; without it they quote the reports.
-        language: Of the prompts; ``auto``: that of the question.
+        voice: In which language is asked; by default in that of the question.
         each: Whether each report gets a call of its own, even where all fit into one prompt.
 
     Returns:
@@ -76,21 +76,21 @@ def global_work(
         ModelError: No call succeeded, or some failed and the others told nothing.
     """
     check_count("max_context_tokens", max_context_tokens)
-    language = prompt_language(question, language)
+    voice = voice or Voice()
     parts = list(_parts(chosen, max_context_tokens, counter, each))
     usage = Usage()
     if len(parts) == 1 and not each:
         context = parts[0]
     elif parts:
-        prompt = load_prompt("answer_map", language)
+        prompt = voice.prompt("answer_map", question)
         replies = yield [Ask(llm, prompt.invoke(answer_prompt_inputs(question, part))) for part in parts]
         usage = sum((reply.usage for reply in replies if isinstance(reply, Reply)), Usage())
         room = max(_LEAST_ROOM, sum(counter(part.text) for part in parts) // _POINTS_SHARE)
         context = _noted_context(_noted(parts, replies), min(max_context_tokens, room), counter)
     if not parts or not context.passages:
-        return no_data_answer(question, "global", usage)
-    last = load_prompt("answer_reduce", language).invoke(answer_prompt_inputs(question, context))
-    return Asking(question, last, context, "global", lookup, usage)
+        return no_data_answer(question, "global", usage, voice)
+    last = voice.prompt("answer_reduce", question).invoke(answer_prompt_inputs(question, context))
+    return Asking(question, last, context, "global", lookup, usage, voice)
 
 
 def global_answer(

@@ -17,10 +17,11 @@ from langchain_core.documents import Document
 
 from rag_transformers.answers.citations import Citation, check_citations, cite, cited_sentences, closest_quote, unmarked
 from rag_transformers.answers.contexts import ChunkLookup, Context, answer_context
+from rag_transformers.answers.voice import Voice
 from rag_transformers.concurrency import Usage
 from rag_transformers.errors import UsageError
 from rag_transformers.retrieval.evidence import UNRELATED_COSINE, Evidence, Finding, best_findings, holds
-from rag_transformers.text import encodable, language_of
+from rag_transformers.text import encodable
 
 __all__ = [
     "Answer",
@@ -37,16 +38,8 @@ __all__ = [
     "read_answer",
 ]
 
-_NO_DATA = {
-    "en": "The index holds nothing on this question.",
-    "zh": "索引中没有与这个问题有关的内容。",
-}
 _MOST_BEHIND = 2000
 """Of what was made of more chunks than this, the first ones are looked at for a quote."""
-_NO_ROOM = {
-    "en": "The budget of tokens has no room for what the index holds on this question.",
-    "zh": "token 预算太小，放不下索引中与这个问题有关的内容。",
-}
 _TOLD = ("source", "chunk", "start", "end", "score")  # of a chunk's metadata: the rest may be no JSON
 
 
@@ -113,29 +106,33 @@ def check_question(question: object) -> str:
     return encodable(question.strip())
 
 
-def no_data_answer(question: str, mode: str = "local", usage: Usage | None = None) -> Answer:
+def no_data_answer(
+    question: str, mode: str = "local", usage: Usage | None = None, voice: Voice | None = None
+) -> Answer:
     """The answer where the index holds nothing on the question, in the question's language.
 
     >>> print(no_data_answer("谁建了这座桥？"))
     索引中没有与这个问题有关的内容。
     """
-    text, language = no_data_text(question), language_of(question)
-    return Answer(text, usage=usage or Usage(), mode=mode, language=language)
+    voice = voice or Voice()
+    return Answer(no_data_text(question, voice), usage=usage or Usage(), mode=mode, language=voice.of(question))
 
 
-def no_data_text(question: str) -> str:
+def no_data_text(question: str, voice: Voice | None = None) -> str:
     """What is said where there is nothing on the question, in the question's language."""
-    return _NO_DATA[language_of(question)]
+    return (voice or Voice()).words(question).no_data
 
 
-def no_room_answer(question: str, mode: str = "local", usage: Usage | None = None) -> Answer:
+def no_room_answer(
+    question: str, mode: str = "local", usage: Usage | None = None, voice: Voice | None = None
+) -> Answer:
     """The answer where the index holds something on the question, and the budget of tokens has no room for any of it.
 
     >>> print(no_room_answer("Who built the bridge?"))
     The budget of tokens has no room for what the index holds on this question.
     """
-    language = language_of(question)
-    return Answer(_NO_ROOM[language], usage=usage or Usage(), mode=mode, language=language)
+    voice = voice or Voice()
+    return Answer(voice.words(question).no_room, usage=usage or Usage(), mode=mode, language=voice.of(question))
 
 
 def offline_answer(
@@ -145,6 +142,7 @@ def offline_answer(
     mode: str = "local",
     unrelated: float = UNRELATED_COSINE,
     certain: bool = False,
+    voice: Voice | None = None,
 ) -> Answer:
     """An answer without a model: the sentences that answer best, quoted, each with its citation.
 
@@ -157,13 +155,15 @@ def offline_answer(
         mode: What the answer says of how it was made.
         unrelated: As for :func:`rag_transformers.retrieval.evidence.holds`.
         certain: Whether it is known already that the chunks hold something on the question.
+        voice: The languages that there are.
     """
+    voice = voice or Voice()
     if not certain and not holds(evidence, unrelated):
-        return no_data_answer(evidence.question, mode)
-    language = language_of(evidence.question)
+        return no_data_answer(evidence.question, mode, voice=voice)
+    language = voice.of(evidence.question)
     quotes = _neighbours_joined(best_findings(evidence, limit))
     citations = tuple(cite(number, *quote) for number, quote in enumerate(quotes, 1))
-    space = "" if language == "zh" else " "
+    space = voice.words(evidence.question).space
     text = space.join(f"{' '.join(unmarked(quote.quote).split())}{space}[{quote.number}]" for quote in citations)
     context = tuple({finding.place: finding.chunk for finding in evidence.findings}.values())
     return Answer(text, citations, context, mode=mode, language=language, found=True)
@@ -182,6 +182,7 @@ def read_answer(
     usage: Usage | None = None,
     mode: str = "local",
     lookup: ChunkLookup | None = None,
+    voice: Voice | None = None,
 ) -> Answer:
     """The answer that a model's reply gives: citations that point nowhere removed, after a warning.
 
@@ -195,6 +196,7 @@ def read_answer(
         usage: What the call cost.
         mode: What the answer says of how it was made.
         lookup: Finds the chunks that passages were made of.
+        voice: The languages that there are.
 
     >>> context = answer_context([Document("Ada left. Bob stayed.", metadata={"source": "a"})], 50, len)
     >>> read_answer("Who stayed?", "It was Bob who stayed [1].", context).citations[0].quote
@@ -217,7 +219,7 @@ def read_answer(
         context=context.passages,
         usage=usage or Usage(),
         mode=mode,
-        language=language_of(question),
+        language=(voice or Voice()).of(question),
         found=bool(citations),
     )
 

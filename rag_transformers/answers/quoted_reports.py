@@ -11,6 +11,7 @@ from rag_transformers.answers.contexts import ChunkLookup
 from rag_transformers.answers.global_answers import report_document
 from rag_transformers.answers.modes import is_about_nothing
 from rag_transformers.answers.querying import Answer, no_data_answer
+from rag_transformers.answers.voice import Voice
 from rag_transformers.retrieval.evidence import fitness, term_shares
 from rag_transformers.retrieval.lexical import Lexical
 from rag_transformers.text import language_of, sentences, terms
@@ -50,6 +51,7 @@ def offline_global_answer(
     *,
     limit: int = 5,
     nearness: Nearness | None = None,
+    voice: Voice | None = None,
 ) -> Answer:
     """An answer about the whole without a model: sentences of the reports, quoted from the chunks behind them.
 
@@ -62,7 +64,9 @@ def offline_global_answer(
         lookup: Finds the chunks behind reports, for citations.
         limit: Sentences to quote at most.
         nearness: From sentences to their cosines with the question; by default only the words decide.
+        voice: The languages that there are.
     """
+    voice = voice or Voice()
     quotes: dict[tuple[str, int, int], Document] = {}
     for sentence in _best(question, chosen[:_READ], limit, nearness):
         ids = chosen[sentence.report].report.chunks[:_MOST_BEHIND]
@@ -71,13 +75,12 @@ def offline_global_answer(
         chunk, start, end = _span(sentence.text, chunks)
         quotes.setdefault((str(chunk.id), start, end), chunk)
     if not quotes:
-        return no_data_answer(question, "global")
-    language = language_of(question)
+        return no_data_answer(question, "global", voice=voice)
     cited = tuple(cite(n, chunk, start, end) for n, ((_, start, end), chunk) in enumerate(quotes.items(), 1))
-    space = "" if language == "zh" else " "
+    space = voice.words(question).space
     text = space.join(f"{' '.join(unmarked(quote.quote).split())}{space}[{quote.number}]" for quote in cited)
     context = tuple(map(report_document, chosen))
-    return Answer(text, cited, context, mode="global", language=language, found=True)
+    return Answer(text, cited, context, mode="global", language=voice.of(question), found=True)
 
 
 def _best(

@@ -1,4 +1,4 @@
-"""A graph in the formats of other tools: GraphML, JSON, CSV, Cypher, and CSV for Neo4j's importer.
+"""A graph in the formats of other tools: GraphML, JSON, CSV, Cypher, CSV for Neo4j, LangChain's graph documents.
 
 The same graph gives the same bytes: vertices and edges are in the order of their keys, whatever the order of insertion,
 and nothing depends on time or place. What each format holds is said in its module.
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TextIO
 
 from rag_transformers.errors import UsageError
 from rag_transformers.exports.cypher import write_cypher
+from rag_transformers.exports.graph_documents import to_graph_documents
 from rag_transformers.exports.graphml import write_graphml
 from rag_transformers.exports.json_graph import write_json
 from rag_transformers.exports.rows import GraphRows
@@ -25,7 +26,7 @@ from rag_transformers.exports.tables import (
 from rag_transformers.files import replacing, usage_errors
 from rag_transformers.graph import Graph
 
-__all__ = ["Exported", "export_graph", "formats"]
+__all__ = ["Exported", "export_graph", "formats", "to_graph_documents"]
 
 
 class Exported(NamedTuple):

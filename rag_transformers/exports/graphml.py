@@ -1,9 +1,10 @@
 """GraphML, as networkx, igraph, Gephi and yEd read it.
 
 The id of a node is the vertex's name, that of an edge its number, so that parallel edges stay apart. ``label`` and
-``weight`` are what Gephi shows and counts, ``name`` is how igraph finds a vertex; every attribute has one type. What
-XML does not allow is escaped, see :mod:`rag_transformers.exports.escapes`; a list is JSON text. (igraph's reader shows
-an ``&`` in an id as ``&#38;``, but not in a name.)
+``weight`` are what Gephi shows and counts, ``name`` is how igraph finds a vertex; every attribute is declared with one
+type. Gephi adds up the weights of parallel edges and keeps the label of one; to see them all, choose not to merge edges
+in its import report. What XML does not allow is escaped, see :mod:`rag_transformers.exports.escapes`; a list is JSON
+text. (igraph's reader shows an ``&`` in an id as ``&#38;``, but not in a name.)
 
 networkx and igraph have writers too. They build the file in memory and write characters that no reader takes, and in
 networkx's a prop with values of two types becomes two attributes of one name.

@@ -13,10 +13,14 @@ from rag_transformers.extraction.structured import StructuredModel
 from rag_transformers.graph import Extraction
 from rag_transformers.models import Reply
 from rag_transformers.records import parse_records, records_in
-from rag_transformers.replies import whole
+from rag_transformers.records.foreign import in_known_words
+from rag_transformers.replies import whole, without_example
 from rag_transformers.text import sentence_spans
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rag_transformers.prompts import PromptPack
     from rag_transformers.stores import ChunkHistory
     from rag_transformers.tokens import TokenCounter
 
@@ -42,6 +46,7 @@ class GraphExtractor(LLMExtractor):
         max_gleanings: How often the model is asked for what it left out, at least 0; it ends when nothing new comes.
         structured: Whether to use the model's tool calling or JSON-schema mode; where it offers none, the ``#`` format
             is what it falls back to. Entities then have types.
+        prompts: The prompts to take: a folder of your own, see :class:`rag_transformers.prompts.PromptPack`.
         llm_client: Another name for ``llm``.
         llm_invoker: Another name for ``llm``.
 
@@ -83,6 +88,7 @@ class GraphExtractor(LLMExtractor):
         reask: bool = True,
         max_gleanings: int = 0,
         structured: bool = False,
+        prompts: "PromptPack | str | Path | None" = None,
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
@@ -96,6 +102,7 @@ class GraphExtractor(LLMExtractor):
             counter=counter,
             reask=reask,
             max_gleanings=max_gleanings,
+            prompts=prompts,
             llm_client=llm_client,
             llm_invoker=llm_invoker,
         )
@@ -158,8 +165,12 @@ class GraphExtractor(LLMExtractor):
     def _read(self, reply: Reply, chunk: Document, limit: int | None) -> Extraction:
         if not self._reads_records:
             return super()._read(reply, chunk, limit)
-        records = parse_records(reply.text, finish_reason=reply.finish_reason, source=chunk.page_content)
-        return whole(records, reply).limited(limit)
+        said = in_known_words(reply.text, self.prompts.words(self._language_of(chunk)))
+        records = parse_records(said, finish_reason=reply.finish_reason, source=chunk.page_content)
+        found = whole(records, reply, said)
+        if self.prompts.own_languages:
+            found = without_example(found, chunk.page_content, self.prompts)
+        return found.limited(limit)
 
     def _parse_response(self, text: str, limit: int | None = None) -> Extraction:
         return whole(parse_records(text), Reply(text)).limited(limit)

@@ -14,6 +14,9 @@ from rag_transformers.records import parse_json_records
 from rag_transformers.replies import says_nothing, unreadable, whole, without_example
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rag_transformers.prompts import PromptPack
     from rag_transformers.tokens import TokenCounter
 
 __all__ = ["GraphRAGExtractor"]
@@ -41,6 +44,7 @@ class GraphRAGExtractor(LLMExtractor):
         reask: Whether a reply that cannot be read as a whole is asked for once more, with the format named again.
         max_gleanings: How often the model is asked for what it left out, at least 0.
         structured: Whether to use the model's tool calling or JSON-schema mode, where it offers one.
+        prompts: The prompts to take: a folder of your own, see :class:`rag_transformers.prompts.PromptPack`.
         llm_client: Another name for ``llm``.
         llm_invoker: Another name for ``llm``.
 
@@ -73,6 +77,7 @@ class GraphRAGExtractor(LLMExtractor):
         reask: bool = True,
         max_gleanings: int = 0,
         structured: bool = False,
+        prompts: "PromptPack | str | Path | None" = None,
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
@@ -84,6 +89,7 @@ class GraphRAGExtractor(LLMExtractor):
             counter=counter,
             reask=reask,
             max_gleanings=max_gleanings,
+            prompts=prompts,
             llm_client=llm_client,
             llm_invoker=llm_invoker,
         )
@@ -106,7 +112,7 @@ class GraphRAGExtractor(LLMExtractor):
         found = super()._read(reply, chunk, None)
         if not found and not self._own_prompt and not says_nothing(reply.text):
             raise unreadable("parse_fn found nothing in it", reply)
-        return without_example(found, chunk.page_content).limited(limit)
+        return without_example(found, chunk.page_content, self.prompts).limited(limit)
 
     def _parse_response(self, text: str, limit: int | None = None) -> Extraction:
         if self.parse_fn is None:

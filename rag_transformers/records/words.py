@@ -1,10 +1,10 @@
 """What is no data, though it stands where a record does: placeholders, dots, "none", and our own prompt's example."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from rag_transformers.errors import UsageError
-from rag_transformers.prompts import languages, prompt_text
+from rag_transformers.prompts import PromptPack, built_in, languages, prompt_text
 from rag_transformers.records.json_records import find_items
 from rag_transformers.records.marks import find_records, row_of
 from rag_transformers.records.text import clean_field, visible
@@ -24,6 +24,7 @@ _FORMAT_WORDS = (
     *("目标实体名称", "关系名", "关系名称", "关系摘要", "关系总结", "关系描述"),
 )
 _NOTHING = frozenset(("none", "n/a", "n.a", "null", "无", "無", "暂无", "没有"))
+_NOTHING |= {word for language in languages() for word in built_in().words(language).none}
 _NOTHING_FOUND = re.compile(
     r"no (?:entities|relationships|relations)(?: (?:were |are )?(?:found|identified|present|given))?"
     r"|(?:没有|无|未发现|未找到|未提取到|不存在)(?:任何|明确的?)?(?:实体|关系)"
@@ -45,13 +46,14 @@ def is_no_data(text: str) -> bool:
     return any(fields) and all(map(_is_no_data, fields))
 
 
-@cache
-def example_rows() -> frozenset[tuple[str, ...]]:
-    """The records of the examples in our own extraction prompts, of every language."""
-    rows = {row_of(found) for language in languages() for found in find_records(_prompt(language)[1])}
-    for language in languages():
+@lru_cache(maxsize=8)
+def example_rows(pack: PromptPack | None = None) -> frozenset[tuple[str, ...]]:
+    """The records of the examples in the extraction prompts of every language, by default in our own."""
+    known = pack or built_in()
+    rows = {row_of(found) for language in known.languages for found in find_records(_prompt(language, known)[1])}
+    for language in known.languages:
         try:
-            text = prompt_text("extract_graph_json", language)
+            text = known.text("extract_graph_json", language)
         except UsageError:
             continue
         items = find_items(text.replace("{{", "{").replace("}}", "}")).items
@@ -101,7 +103,7 @@ def _placeholders() -> frozenset[str]:
     return frozenset(words)
 
 
-def _prompt(language: str) -> tuple[str, str]:
+def _prompt(language: str, pack: PromptPack | None = None) -> tuple[str, str]:
     """The text of an extraction prompt, and the answer of its example, which is the last fence with records."""
-    text = prompt_text("extract_graph", language).replace("{{", "{").replace("}}", "}")
+    text = prompt_text("extract_graph", language, pack).replace("{{", "{").replace("}}", "}")
     return text, next((block for block in reversed(_FENCED.findall(text)) if find_records(block)), "")

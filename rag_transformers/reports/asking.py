@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from rag_transformers.conversation import next_turn
 from rag_transformers.errors import UsageError
 from rag_transformers.models import Reply, model_key
-from rag_transformers.prompts import checked_prompt, languages, load_prompt, template_text
+from rag_transformers.prompts import PromptPack, checked_prompt, template_text
 from rag_transformers.reports.content import Content
 from rag_transformers.reports.context import Budget
-from rag_transformers.reports.offline import OFFLINE, language_of_content
+from rag_transformers.reports.offline import OFFLINE, sample
 from rag_transformers.stores.vectors import text_key
 from rag_transformers.summaries.extractive import shortened
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rag_transformers.tokens import TokenCounter
 
-__all__ = ["Asking", "checked_language", "templates"]
+__all__ = ["Asking", "templates"]
 
 _LEAST_ROOM = 240
 """Tokens for the records at the least: a hub, an edge, its other end, with every field cut."""
@@ -27,8 +27,6 @@ _BACK = 1000
 """Tokens of a bad reply that go back to the model at the most: enough to see what was wrong."""
 _SPARE = 32
 """Tokens that joining texts may add."""
-_WORDS_A_TOKEN = {"zh": 1.0}
-"""How many words a token is where it is not three quarters of one; in Chinese words are characters."""
 
 
 class Asking:
@@ -41,6 +39,7 @@ class Asking:
         max_input_tokens: The most tokens of a prompt.
         max_report_tokens: How long a report is to be.
         counter: Counts tokens, or None.
+        pack: The prompts and words of the languages that there are.
     """
 
     def __init__(
@@ -51,8 +50,10 @@ class Asking:
         max_input_tokens: int,
         max_report_tokens: int,
         counter: "TokenCounter | None",
+        pack: PromptPack,
     ) -> None:
         self.llm = llm
+        self.pack = pack
         self._language = language
         self._prompts = prompts
         self._max_input_tokens = max_input_tokens
@@ -62,12 +63,15 @@ class Asking:
 
     def language_of(self, content: Content) -> str:
         """The language in which a community is written about."""
-        found = language_of_content(content) if self._language == "auto" else self._language
+        found = self.pack.choose(sample(content), self._language)
         return found if found in self._prompts else next(iter(self._prompts))
 
     def prompt(self, language: str, text: str) -> "PromptValue":
         """The prompt that shows a text."""
-        prompt, words = self._prompts[language], int(self._max_report_tokens * _WORDS_A_TOKEN.get(language, 0.75))
+        prompt, words = (
+            self._prompts[language],
+            int(self._max_report_tokens * self.pack.words(language).words_per_token),
+        )
         given = {"text": text, "max_report_words": max(1, words)}
         return prompt.format_prompt(**{name: given[name] for name in prompt.input_variables})
 
@@ -79,7 +83,7 @@ class Asking:
 
     def again(self, prompt: "PromptValue", reply: Reply, language: str) -> "PromptValue":
         """The conversation with the beginning of a bad reply, as much of it as there is room for."""
-        note = load_prompt("reask_report", language).format()
+        note = self.pack.template("reask_report", language).format()
         bare = next_turn(prompt, "…", note)
         left = min(_BACK, self._max_input_tokens - self.count(bare.to_string()))
         said = shortened(reply.text[: 8 * _BACK], left, self.count) if left > 0 else "…"
@@ -92,9 +96,10 @@ class Asking:
 
     def maker_key(self) -> str:
         """The hash of what makes reports, whatever they are made from."""
+        own = [self.pack.key] if self.pack.key else []
         if self.llm is None:
-            return text_key(OFFLINE, self._language)
-        return text_key(self._language, *(part for each in self._prompts for part in self.key_parts(each)))
+            return text_key(OFFLINE, self._language, *own)
+        return text_key(self._language, *(part for each in self._prompts for part in self.key_parts(each)), *own)
 
     def check_room(self) -> None:
         """Make sure that the budget has room for the prompt.
@@ -116,7 +121,7 @@ class Asking:
         if language not in self._known_sizes:
             from langchain_core.prompt_values import StringPromptValue
 
-            note = load_prompt("reask_report", language).format()
+            note = self.pack.template("reask_report", language).format()
             turn = next_turn(StringPromptValue(text=""), "…", note).to_string()
             empty = self._size(language, "")
             self._known_sizes[language] = empty, _SPARE + self.count(turn)
@@ -134,24 +139,15 @@ class Asking:
         return self._counter(text)
 
 
-def checked_language(owner: str, language: str) -> str:
-    """A language that has prompts, or ``auto``.
-
-    Raises:
-        UsageError: It is neither.
-    """
-    if language != "auto" and language not in languages():
-        raise UsageError(f"{owner}: language is {language!r}; it must be auto or one of {', '.join(languages())}")
-    return language
-
-
-def templates(owner: str, language: str, prompt: Any) -> "dict[str, PromptTemplate | ChatPromptTemplate]":
+def templates(
+    owner: str, language: str, prompt: Any, pack: PromptPack
+) -> "dict[str, PromptTemplate | ChatPromptTemplate]":
     """The prompt of each language, a user's own in place of all.
 
     Raises:
         UsageError: It is no template, or has other variables.
     """
-    chosen = languages() if language == "auto" else (language,)
+    chosen = pack.in_use(language)
     if prompt is not None:
         return dict.fromkeys(chosen, checked_prompt(owner, prompt, {"text"}, {"max_report_words"}))
-    return {each: load_prompt("community_report", each) for each in chosen}
+    return {each: pack.template("community_report", each) for each in chosen}

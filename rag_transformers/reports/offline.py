@@ -1,19 +1,19 @@
 """Community -> report without a model: its best-connected names, its most central sentences, its strongest edges."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from types import MappingProxyType
 
 from rag_transformers.graph import Edge
+from rag_transformers.prompts import Words
 from rag_transformers.reports.citations import one_line
 from rag_transformers.reports.content import Content, Record
 from rag_transformers.reports.form import ReportFinding
 from rag_transformers.reports.replies import Written
 from rag_transformers.summaries.extractive import central_sentences, joined
-from rag_transformers.text import language_of, sentences
+from rag_transformers.text import sentences
 
-__all__ = ["OFFLINE", "language_of_content", "weigh", "write_offline"]
+__all__ = ["OFFLINE", "sample", "weigh", "write_offline"]
 
 OFFLINE = "offline 1"
 """Names this way to write a report in the keys of those that were written so; another number, another way."""
@@ -26,36 +26,13 @@ _RECORDS, _SAMPLE = 12, 200
 """The vertices and edges that tell the language, and characters of each of their fields."""
 _SHORT = 120
 """A description of so few characters explains a finding as it is; of a longer one its first two sentences do."""
-_LENGTH: Mapping[str, int] = MappingProxyType({"zh": 240, "en": 600})
-"""Characters of a summary."""
-
-_WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "en": {
-            "comma": ", ",
-            "and": " and ",
-            "more": "{names} and {count} more",
-            "members": "This community holds {names}.",
-            "rating": "Its relationships weigh {weight:g} of the {total:g} of the whole graph.",
-            "tie": "{source} – {relation} – {target}",
-        },
-        "zh": {
-            "comma": "、",
-            "and": "与",
-            "more": "{names}等{count}项",
-            "members": "该社区包括{names}。",
-            "rating": "其关系的权重为 {weight:g}，全图为 {total:g}。",
-            "tie": "{source}—{relation}—{target}",
-        },
-    }
-)
 
 
-def language_of_content(content: Content) -> str:
-    """The language of what is said of a community, by its script."""
+def sample(content: Content) -> str:
+    """What is said of a community, as much of it as tells the language."""
     rows = [record.fields for record in content.vertices[:_RECORDS]]
     rows += [record.fields for record in (content.edges or content.leading)[:_RECORDS]]
-    return language_of(" ".join(field[:_SAMPLE] for row in rows for field in row))
+    return " ".join(field[:_SAMPLE] for row in rows for field in row)
 
 
 def weigh(content: Content, total: float) -> float:
@@ -70,40 +47,39 @@ def weigh(content: Content, total: float) -> float:
     return round(10 * math.log1p(min(content.weight, total)) / math.log1p(total), 1)
 
 
-def write_offline(content: Content, language: str, total: float) -> Written:
+def write_offline(content: Content, words: Words, total: float) -> Written:
     """What can be said of a community word for word.
 
     Args:
         content: What the graph says of it.
-        language: The language of the few words between; English for one that has none here.
+        words: The few words between, of one language.
         total: The weight of all edges of the graph.
     """
-    words = _WORDS.get(language, _WORDS["en"])
     names = [record.fields[0] for record in content.vertices]
     texts = list(islice(content.texts(), _TEXTS))
-    limit = _LENGTH.get(language, _LENGTH["en"])
+    limit = words.summary_length
     said = joined(texts)
     if len(said) > limit:
         said = joined(central_sentences(texts, limit, names=names[:1]))
     ties = sorted(content.edges or content.leading, key=lambda record: -record.weight)[:_FINDINGS]
     return Written(
         _listed(names[:_IN_TITLE], words),
-        said or words["members"].format(names=_with_rest(names, words)),
+        said or words.members.format(names=_with_rest(names, words)),
         tuple(_finding(record, content, words) for record in ties),
         weigh(content, total),
-        words["rating"].format(weight=content.weight, total=total),
+        words.rating.format(weight=content.weight, total=total),
         0,
     )
 
 
-def _finding(record: Record[Edge], content: Content, words: Mapping[str, str]) -> ReportFinding:
+def _finding(record: Record[Edge], content: Content, words: Words) -> ReportFinding:
     source, target, relation, said = record.fields
     edge = record.item
     about = {vertex.key[0]: vertex for vertex in content.vertices}
     ends = [about[end] for end in dict.fromkeys(record.ends) if end in about]
     texts = [said] if said else [vertex.fields[-1] for vertex in ends]
     explanation = joined(_beginning(text) for text in texts)
-    point = words["tie"].format(source=source, relation=relation, target=target)
+    point = words.tie.format(source=source, relation=relation, target=target)
     vertices = tuple(vertex.item.name for vertex in ends)
     return ReportFinding(point, one_line(explanation), vertices, ((edge.source, edge.name, edge.target),))
 
@@ -112,15 +88,15 @@ def _beginning(text: str) -> str:
     return text if len(text) <= _SHORT else joined(sentences(text)[:2])
 
 
-def _listed(names: Sequence[str], words: Mapping[str, str]) -> str:
+def _listed(names: Sequence[str], words: Words) -> str:
     if len(names) < 2:
         return "".join(names)
-    return f"{words['comma'].join(names[:-1])}{words['and']}{names[-1]}"
+    return f"{words.comma.join(names[:-1])}{words.and_}{names[-1]}"
 
 
-def _with_rest(names: Sequence[str], words: Mapping[str, str], most: int = 8) -> str:
-    """Names, and how many more there are; in Chinese the number is that of all."""
+def _with_rest(names: Sequence[str], words: Words, most: int = 8) -> str:
+    """Names, and how many more there are; in some languages the number is that of all."""
     if len(names) <= most:
         return _listed(names, words)
-    count = len(names) if words is _WORDS["zh"] else len(names) - most
-    return words["more"].format(names=words["comma"].join(names[:most]), count=count)
+    count = len(names) if words.counts_all else len(names) - most
+    return words.more.format(names=words.comma.join(names[:most]), count=count)

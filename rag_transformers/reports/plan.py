@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rag_transformers.communities import Community
+from rag_transformers.prompts import Words
 from rag_transformers.reports.asking import Asking
 from rag_transformers.reports.content import Content, GraphView
 from rag_transformers.reports.context import Shown, fit, whole
@@ -24,6 +25,7 @@ class Ready:
         content: What the graph says of it.
         total: The weight of all edges of the graph.
         language: In which it is written about.
+        words: The words of that language.
         shown: What the model is shown; None where none is asked.
         key: The hash of what the report is made from and by whom.
     """
@@ -32,13 +34,14 @@ class Ready:
     content: Content
     total: float
     language: str
+    words: Words
     shown: Shown | None
     key: str
 
     def report(self, written: Written) -> Report:
         """The report of what was written."""
         rating = weigh(self.content, self.total) if written.rating is None else written.rating
-        title = written.title or write_offline(self.content, self.language, self.total).title or self.community.id
+        title = written.title or write_offline(self.content, self.words, self.total).title or self.community.id
         made = Report(
             community=self.community.id,
             level=self.community.level,
@@ -53,7 +56,7 @@ class Ready:
 
     def offline(self, failed: str | None = None) -> Report:
         """The report without a model, or that which stands in for a failed one."""
-        made = self.report(write_offline(self.content, self.language, self.total))
+        made = self.report(write_offline(self.content, self.words, self.total))
         return replace(made, offline=True, failed=failed)
 
     def placed(self, report: Report) -> Report:
@@ -105,10 +108,12 @@ class Settling:
     def _ready(self, community: Community, content: Content, shown: Shown | None) -> Ready:
         language = self._asking.language_of(content)
         if shown is None:
-            key = text_key(OFFLINE, language, content.key)
+            own = [self._asking.pack.key] if self._asking.pack.key else []
+            key = text_key(OFFLINE, language, content.key, *own)
         else:
             key = text_key(*self._asking.key_parts(language), *shown.records)
-        return Ready(community, content, self.view.weight, language, shown, key)
+        words = self._asking.pack.words(language)
+        return Ready(community, content, self.view.weight, language, words, shown, key)
 
 
 class Plan:

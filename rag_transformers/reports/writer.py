@@ -13,7 +13,8 @@ from rag_transformers.conversation import Ask, Done, Talk, aanswered, answered, 
 from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
 from rag_transformers.graph import Graph
 from rag_transformers.models import error_line, optional_llm
-from rag_transformers.reports.asking import Asking, checked_language, templates
+from rag_transformers.prompts import PromptPack, as_pack
+from rag_transformers.reports.asking import Asking, templates
 from rag_transformers.reports.content import GraphView
 from rag_transformers.reports.form import Report, ReportFinding
 from rag_transformers.reports.plan import Plan, Ready, Settling, by_community
@@ -21,6 +22,8 @@ from rag_transformers.reports.replies import read_report
 from rag_transformers.rounds import CONCURRENCY
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rag_transformers.tokens import TokenCounter
 
 __all__ = ["Report", "ReportFinding", "ReportWriter"]
@@ -49,6 +52,7 @@ class ReportWriter(Runnable[Any, Report]):
         max_report_tokens: How long a report is to be at most; the model is told so in words.
         counter: Counts tokens; the run's one, or None for :func:`rag_transformers.tokens.token_counter`.
         reask: Whether a reply that cannot be read is asked for once more.
+        prompts: The prompts to take: a folder of your own, see :class:`rag_transformers.prompts.PromptPack`.
         llm_client: Another name for ``llm``.
         llm_invoker: Another name for ``llm``.
 
@@ -77,18 +81,26 @@ class ReportWriter(Runnable[Any, Report]):
         *,
         counter: "TokenCounter | None" = None,
         reask: bool = True,
+        prompts: "PromptPack | str | Path | None" = None,
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
         owner, aliases = type(self).__name__, {"llm_client": llm_client, "llm_invoker": llm_invoker}
         self.llm: Runnable[Any, Any] | None = optional_llm(owner, llm, aliases)
-        self.language = checked_language(owner, language)
+        pack = as_pack(prompts)
+        self.language = pack.checked(f"{owner}: ", language)
         self.max_input_tokens = check_count("max_input_tokens", max_input_tokens)
         self.max_report_tokens = check_count("max_report_tokens", max_report_tokens)
         self.reask = reask
         self._view: tuple[Graph, int, GraphView] | None = None
         self._asking = Asking(
-            self.llm, self.language, templates(owner, language, prompt), max_input_tokens, max_report_tokens, counter
+            self.llm,
+            self.language,
+            templates(owner, language, prompt, pack),
+            max_input_tokens,
+            max_report_tokens,
+            counter,
+            pack,
         )
         self._asking.check_room()
 

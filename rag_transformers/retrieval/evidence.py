@@ -210,7 +210,8 @@ def fitness(text: str, language: str, asks_number: bool = False) -> float:
         fit += _QUESTION_WEIGHT
     elif not _ENDED.search(text):
         fit += _UNFIT_WEIGHT
-    foreign = language_of(text) == "zh" if language != "zh" else not _HAN.search(text)
+    of_han = language in ("zh", "ja")
+    foreign = not _HAN.search(text) if of_han else language_of(text) in ("zh", "ja")
     return fit + _FOREIGN_WEIGHT if foreign else fit
 
 

@@ -61,18 +61,18 @@ class NameReader:
 
     @cached_property
     def _how(self) -> str:
-        from rag_transformers.phrases import PhraseExtractor
+        from rag_transformers.phrases import PhraseExtractor, offline_language
 
-        return PhraseExtractor(self._language).cache_key
+        return PhraseExtractor(offline_language(self._language)).cache_key
 
     def _read(self, chunk: Document) -> list[str]:
-        from rag_transformers.phrases import names
+        from rag_transformers.phrases import names, offline_language
 
         with self._lock:
             ahead = self._ahead.pop(str(chunk.id), None)
         if ahead is not None:
             return ahead
-        found = names(chunk.page_content, self._language)
+        found = names(chunk.page_content, offline_language(self._language))
         return [name for mention in found for name in (mention.name, mention.surface)]
 
 

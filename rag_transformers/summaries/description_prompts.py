@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rag_transformers.errors import UsageError
-from rag_transformers.prompts import checked_prompt, languages, load_prompt, template_text
+from rag_transformers.prompts import PromptPack, checked_prompt, template_text
 from rag_transformers.summaries.descriptions import Given, as_json
 from rag_transformers.summaries.folding import Room, split
-from rag_transformers.text import language_of
 
 if TYPE_CHECKING:
     from langchain_core.prompt_values import PromptValue
@@ -26,9 +25,10 @@ class DescriptionPrompts:
     Args:
         keys: The variable for the name, and that for the descriptions.
         own: The user's template; None for those of the project.
-        language: ``auto``, or one of :func:`rag_transformers.prompts.languages`.
+        language: ``auto``, or one of those of ``pack``.
         limit: Tokens of a whole prompt.
         counter: Gives what counts them; called when something must be counted.
+        pack: The prompts and languages that there are.
         at_once: Whether it may be called at once, to see whether the templates leave room, even where they surely do.
 
     Raises:
@@ -42,14 +42,16 @@ class DescriptionPrompts:
         language: str,
         limit: int,
         counter: "Callable[[], TokenCounter]",
+        pack: PromptPack,
         at_once: bool,
     ) -> None:
         self._name_key, self._list_key = keys
         self._language = language
+        self._pack = pack
         self._counter = counter
         self.limit = limit
-        chosen = languages() if language == "auto" else (language,)
-        given = {name: load_prompt(_STAGE, name) if own is None else own for name in chosen}
+        chosen = pack.in_use(language)
+        given = {name: pack.template(_STAGE, name) if own is None else own for name in chosen}
         self._templates: dict[str, PromptTemplate | ChatPromptTemplate] = {
             name: checked_prompt("summarization_prompt", template, set(keys)) for name, template in given.items()
         }
@@ -67,7 +69,7 @@ class DescriptionPrompts:
             given: The input.
             names: Its name or names, in the order in which they are shown.
         """
-        language = language_of("\n".join(given.texts)) if self._language == "auto" else self._language
+        language = self._pack.choose("\n".join(given.texts), self._language)
         return DescriptionPrompt(self, language, self._shown(language, names))
 
     def formatted(self, language: str, name: str, lines: Sequence[str]) -> "PromptValue":

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.errors import UsageError, check_count
-from rag_transformers.prompts import languages
+from rag_transformers.prompts import PromptPack, as_pack, built_in
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rag_transformers.tokens import TokenCounter
 
 __all__ = [
@@ -118,10 +120,15 @@ class ExtractiveSummarizeExtractor(DescriptionSummarizer):
     """
 
     def __init__(
-        self, max_summary_length: int = 500, *, language: str = "auto", counter: "TokenCounter | None" = None
+        self,
+        max_summary_length: int = 500,
+        *,
+        language: str = "auto",
+        counter: "TokenCounter | None" = None,
+        prompts: "PromptPack | str | Path | None" = None,
     ) -> None:
         self.max_summary_length = check_count("max_summary_length", max_summary_length)
-        self.language = check_language(type(self).__name__, language)
+        self.language = check_language(type(self).__name__, language, as_pack(prompts))
         self._counter = check_function("counter", counter)
 
     def invoke(self, input: Descriptions, config: RunnableConfig | None = None, **kwargs: Any) -> SummarizationResult:
@@ -205,11 +212,9 @@ def check_function(name: str, given: Any) -> Any:
     return given
 
 
-def check_language(owner: str, language: str) -> str:
+def check_language(owner: str, language: str, pack: PromptPack | None = None) -> str:
     """The parameter ``language``, if it is ``auto`` or there are prompts for it."""
-    if language != "auto" and language not in languages():
-        raise UsageError(f"{owner}: language is {language!r}; it must be auto or one of {', '.join(languages())}")
-    return language
+    return (pack or built_in()).checked(f"{owner}: ", language)
 
 
 def as_json(items: Any) -> str:

@@ -36,7 +36,7 @@ def frequent_names(texts: Sequence[str], most: int = 12) -> list[str]:
     """
     found: Counter[str] = Counter()
     for text in texts:
-        if language_of(text[:_SAMPLE]) == "zh":
+        if language_of(text[:_SAMPLE]) in ("zh", "ja"):
             _count_chinese(text, found)
         else:
             words = (match.group() for match in _CAPITALISED.finditer(text))

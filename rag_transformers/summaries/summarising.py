@@ -15,6 +15,7 @@ from rag_transformers.conversation import Ask
 from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError, check_count
 from rag_transformers.models import Reply, error_line, model_key, resolve_llm, without_secrets
 from rag_transformers.parameters import with_parameters
+from rag_transformers.prompts import PromptPack, as_pack
 from rag_transformers.records import without_reasoning
 from rag_transformers.rounds import Answers, Rounds, alimited_items, arun_rounds, limited, limited_items, run_rounds
 from rag_transformers.summaries.description_prompts import DescriptionPrompt, DescriptionPrompts
@@ -27,7 +28,6 @@ from rag_transformers.summaries.descriptions import (
     SummarizationResult,
     as_json,
     check_function,
-    check_language,
     digest,
     distinct,
     extract,
@@ -37,6 +37,8 @@ from rag_transformers.summaries.folding import Round, fold, line, split
 from rag_transformers.text import finished
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rag_transformers.tokens import TokenCounter
 
 __all__ = [
@@ -89,6 +91,7 @@ class SummarizeExtractor(DescriptionSummarizer):
             they are longer than ``max_summary_length``, by their most central sentences. A model that cannot be
             reached is raised all the same, for it would fail for every input.
         undirected: Whether the order of a pair says nothing, so that both orders give the same prompts.
+        prompts: The prompts to take: a folder of your own, see :class:`rag_transformers.prompts.PromptPack`.
         llm_client: Another name for ``llm``.
         llm_invoker: Another name for ``llm``.
 
@@ -116,6 +119,7 @@ class SummarizeExtractor(DescriptionSummarizer):
         counter: "TokenCounter | None" = None,
         skip_errors: bool = False,
         undirected: bool = False,
+        prompts: "PromptPack | str | Path | None" = None,
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
@@ -126,12 +130,13 @@ class SummarizeExtractor(DescriptionSummarizer):
         self.on_error = check_function("on_error", on_error)
         self.max_summary_length = check_count("max_summary_length", max_summary_length)
         self.max_input_tokens = check_count("max_input_tokens", max_input_tokens)
-        self.language = check_language(owner, language)
+        pack = as_pack(prompts)
+        self.language = pack.checked(f"{owner}: ", language)
         self.skip_errors = skip_errors
         self.undirected = undirected
         self._counter = check_function("counter", counter)
         self._prompts = DescriptionPrompts(
-            keys, summarization_prompt, self.language, self.max_input_tokens, self._tokens, counter is not None
+            keys, summarization_prompt, self.language, self.max_input_tokens, self._tokens, pack, counter is not None
         )
         self._bounded: dict[int, Runnable[Any, Any]] = {}
         self._unbound = False

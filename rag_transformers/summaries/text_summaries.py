@@ -1,6 +1,7 @@
 """Texts -> a summary of each, or one of all of them, whatever their length; with a model, or without one."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -9,13 +10,13 @@ from rag_transformers.conversation import Ask
 from rag_transformers.errors import ConvergenceError, ModelError, UsageError, check_count
 from rag_transformers.models import Reply, resolve_llm
 from rag_transformers.parameters import with_parameters
-from rag_transformers.prompts import languages, load_prompt
+from rag_transformers.prompts import PromptPack, as_pack
 from rag_transformers.replies import whole_sentences
 from rag_transformers.rounds import Rounds
 from rag_transformers.summaries.extractive import central_sentences, joined
 from rag_transformers.summaries.merging import SEPARATOR, distinct, packed, pieces, total
 from rag_transformers.summaries.text_summarizer import Job, TextSummarizer, checked_template
-from rag_transformers.text import language_of, sentences
+from rag_transformers.text import sentences
 
 __all__ = ["ExtractiveSummary", "Summary"]
 
@@ -38,6 +39,7 @@ class Summary(TextSummarizer):
         prompt: Asks in place of the defaults; its only variable is ``text``.
         language: ``auto`` asks in the language of the text; ``en`` or ``zh`` in that, whatever the text.
         counter: What lengths are counted by, such as a token counter; characters by default.
+        prompts: The prompts to take: a folder of your own, see :class:`rag_transformers.prompts.PromptPack`.
         llm_client: Another name for ``llm``.
         llm_invoker: Another name for ``llm``.
 
@@ -58,6 +60,7 @@ class Summary(TextSummarizer):
         prompt: Any = None,
         language: str = "auto",
         counter: Callable[[str], int] = len,
+        prompts: PromptPack | str | Path | None = None,
         llm_client: Any = None,
         llm_invoker: Any = None,
     ) -> None:
@@ -66,9 +69,8 @@ class Summary(TextSummarizer):
         given = {**_DEFAULTS, **_parameters(owner, llm_config)}
         self.llm_config = {name: value for name, value in given.items() if value is not None}
         self._asked_llm = with_parameters(self.llm, self.llm_config, default=llm_config is None)
-        if language != "auto" and language not in languages():
-            raise UsageError(f"{owner}: language is {language!r}; it must be auto or one of {', '.join(languages())}")
-        self.language = language
+        self.prompts = as_pack(prompts)
+        self.language = self.prompts.checked(f"{owner}: ", language)
         self.counter = _counter(owner, counter)
         self._prompt = None if prompt is None else checked_template(owner, prompt)
 
@@ -142,8 +144,8 @@ class Summary(TextSummarizer):
         return [made.get(text, text) for text in texts]
 
     def _ask(self, stage: str, text: str, job: Job) -> Ask:
-        language = language_of(text) if self.language == "auto" else self.language
-        prompt = job.prompt or self._prompt or load_prompt(stage, language)
+        language = self.prompts.choose(text, self.language)
+        prompt = job.prompt or self._prompt or self.prompts.template(stage, language)
         return Ask(self._asked_llm, prompt.format_prompt(text=text))
 
 

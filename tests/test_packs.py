@@ -1,0 +1,244 @@
+"""Packs: a folder of one's own prompts is checked when it is loaded, stands over the built-in ones, and is used."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fake_server import FakeServer
+from langchain_core.documents import Document
+from scripted_model import ScriptedChatModel
+
+from rag_transformers import GraphExtractor, GraphIndex, PhraseExtractor, Summary, cli
+from rag_transformers.errors import UsageError
+from rag_transformers.prompts import PromptPack, languages, load_prompt, prompt_text
+from rag_transformers.records.foreign import in_known_words
+
+EXTRACT = """Finde die Dinge und ihre Beziehungen.
+
+```
+Entitäten:
+(Rosa Wendt#Müllerin)
+
+Beziehungen:
+(Rosa Wendt#führt#Holmer Mühle#)
+```
+
+{history}
+{text}
+"""
+WORDS = """base = "en"
+none = ["keine"]
+entities = ["Entitäten"]
+relationships = ["Beziehungen"]
+no_data = "Dazu steht nichts im Index."
+sources = "Quellen:"
+"""
+REPLY = "**Entitäten:**\n(Rosa Wendt#Müllerin in Holm)\n\n**Beziehungen:**\n(keine)"
+
+
+@pytest.fixture
+def german(tmp_path: Path) -> Path:
+    """A folder that is one language, de, and leaves most prompts to English."""
+    return folder(tmp_path / "de", extract_graph=EXTRACT, words=WORDS)
+
+
+def saying(reply: str) -> ScriptedChatModel:
+    return ScriptedChatModel(reply=lambda prompt: reply)
+
+
+def folder(path: Path, words: str = "", **prompts: str) -> Path:
+    path.mkdir(parents=True)
+    for stage, text in prompts.items():
+        (path / f"{stage}.txt").write_text(text, encoding="utf-8")
+    if words:
+        (path / "words.toml").write_text(words, encoding="utf-8")
+    return path
+
+
+# Which prompts there are.
+
+
+def test_a_folder_of_files_is_one_language_in_which_everything_is_asked(german: Path) -> None:
+    pack = PromptPack(german)
+    assert (pack.fixed, pack.own_languages, pack.languages) == ("de", ("de",), ("de", "en", "ja", "zh"))
+    assert pack.choose("谁建了桥？") == pack.choose("Wer?", "de") == "de"
+    assert pack.text("extract_graph", "de") == EXTRACT
+    assert pack.text("answer_local", "de") == prompt_text("answer_local", "en")
+    with pytest.raises(UsageError, match=r"language is 'zh'; it must be auto or one of de"):
+        GraphExtractor(saying(REPLY), language="zh", prompts=german)
+
+
+def test_a_folder_of_folders_holds_several_over_the_built_in_ones(tmp_path: Path, german: Path) -> None:
+    folder(tmp_path / "zh", answer_local="只用以下内容回答。\n{context}\n{question}")
+    pack = PromptPack(tmp_path)
+    assert (pack.fixed, pack.own_languages) == (None, ("de", "zh"))
+    assert pack.choose("谁建了桥？") == "zh"
+    assert pack.text("answer_local", "zh").startswith("只用以下内容")
+    assert pack.text("extract_graph", "zh") == prompt_text("extract_graph", "zh")
+    assert pack.words("zh").sources == "来源："
+    assert languages(tmp_path) == ("de", "en", "ja", "zh")
+    assert load_prompt("extract_graph", "de", german).input_variables == ["history", "text"]
+    assert languages() == ("en", "ja", "zh"), "a pack changes nothing for others"
+
+
+def test_a_new_language_that_leaves_files_out_and_names_no_base_is_told_which(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"de lacks answer_local.txt, .*: those of English are taken"):
+        PromptPack(folder(tmp_path / "de", extract_graph=EXTRACT.replace("Entitäten", "Entities")[:40] + "{text}"))
+
+
+# What is wrong is named when a pack is loaded.
+
+FAULTS = [
+    ({"answer_local": "Antworte: {question}"}, r"answer_local.txt lacks the variable context; it must have context,"),
+    ({"summarize_text": "{text} {style}"}, r"summarize_text.txt has the unknown variable style; it must have text"),
+    ({"summarize_text": "{text} {}"}, r"summarize_text.txt has \{\}, which is no variable"),
+    ({"summarize_text": "{text"}, r"summarize_text.txt is no template"),
+    ({"summarize_text": " \n"}, r"summarize_text.txt is empty"),
+    ({"extract_grahp": "{text}"}, r"extract_grahp.txt is the prompt of no stage; there are: answer_local,"),
+    ({"extract_graph": "{text}\n```\nAda - Fen\n```\n"}, r"extract_graph.txt: its example does not parse"),
+    ({"extract_graph": "{text}\n```\nEntities:\n(Ada#Fen)\n(#x)\n```\n"}, r"extract_graph.txt: line 3 of its example"),
+    ({"extract_graph_json": "{text}\n```\n[1, 2]\n```\n"}, r"extract_graph_json.txt: its example does not parse"),
+    ({"words": "sorces = 'x'"}, r"words.toml: unknown words sorces; there are: base, spaced,"),
+    ({"words": "spaced = 1"}, r"words.toml: spaced is 1; it must be true or false"),
+    ({"words": "none = 'keine'"}, r"words.toml: none is 'keine'; it must be a list of words"),
+    ({"words": "words_per_token = 0"}, r"words.toml: words_per_token is 0; it must be above 0"),
+    ({"words": "tie = '{source} zu {target}'"}, r"words.toml: tie has the variables source, target; it must have"),
+    ({"words": "base = 'fr'"}, r"words.toml: base is 'fr'; it must be one of en, ja, zh"),
+    ({"words": "base = "}, r"words.toml is no TOML in UTF-8"),
+    ({}, r"de holds no prompts"),
+]
+
+
+@pytest.mark.parametrize(("files", "what"), FAULTS)
+@pytest.mark.filterwarnings("ignore:.* lacks .*:UserWarning")
+def test_what_is_wrong_is_named_with_its_file_before_anything_is_asked(
+    tmp_path: Path, files: dict[str, str], what: str
+) -> None:
+    with pytest.raises(UsageError, match=what):
+        GraphIndex.open(tmp_path / "index", prompts=folder(tmp_path / "de", **files))
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.* lacks .*:UserWarning")
+def test_a_folder_that_is_none_mixed_or_in_another_encoding_is_named(tmp_path: Path, german: Path) -> None:
+    with pytest.raises(UsageError, match="'nowhere', which is no folder"):
+        PromptPack("nowhere")
+    with pytest.raises(UsageError, match="prompts is int; give a folder or a PromptPack"):
+        languages(3)  # type: ignore[arg-type]
+    folder(german / "en", summarize_text="{text}")
+    with pytest.raises(UsageError, match=r"holds prompts and folders of them \(en\)"):
+        PromptPack(german)
+    (tmp_path / "fr").mkdir()
+    (tmp_path / "fr" / "summarize_text.txt").write_bytes("Résumé {text}".encode("latin-1"))
+    with pytest.raises(UsageError, match=r"summarize_text.txt cannot be read as UTF-8"):
+        PromptPack(tmp_path / "fr")
+
+
+# How a pack is used.
+
+
+def test_headings_and_none_in_the_packs_language_are_read(german: Path) -> None:
+    model = saying(REPLY)
+    found = GraphExtractor(model, prompts=german).invoke("Rosa Wendt mahlt in Holm.")
+    assert (found.entities, found.relationships) == ((("Rosa Wendt", "Müllerin in Holm"),), ())
+    assert model.prompts == [EXTRACT.format(history="", text="Rosa Wendt mahlt in Holm.")]
+    assert GraphExtractor(saying("Keine."), prompts=german).invoke("Es regnet.").entities == ()
+
+
+def test_a_packs_example_that_leaks_into_a_reply_is_dropped(german: Path) -> None:
+    leaked = "Entitäten:\n(Rosa Wendt#Müllerin)\n(Ada#Gast)\n"
+    assert GraphExtractor(saying(leaked), prompts=german).invoke("Ada kam.").names() == ["Ada"]
+
+
+def test_a_word_inside_a_record_is_no_heading_and_no_none() -> None:
+    words = PromptPack().words("ja")
+    reply = "エンティティ：\n(関係#なし崩し)\n(なし#)\n(梨#なし)\n### 関係\n(梨#関係#桃#)"
+    assert in_known_words(reply, words).splitlines() == [
+        *("Entities：", "(関係#なし崩し)", "(none)", "(梨#なし)", "### Relationships", "(梨#関係#桃#)"),
+    ]
+
+
+def test_another_pack_asks_anew_and_the_same_one_does_not(tmp_path: Path, german: Path) -> None:
+    plain, own = (GraphExtractor(saying(REPLY), prompts=given).cache_key for given in (None, german))
+    assert plain != own == GraphExtractor(saying(REPLY), prompts=PromptPack(german)).cache_key
+    text = "Fasse zusammen: {text}"
+    summary = Summary(saying("Kurz."), prompts=folder(tmp_path / "x" / "en", summarize_text=text))
+    assert summary.summarize(["lang " * 200]) == ["Kurz."]
+    assert summary.llm.prompts[0].startswith("Fasse zusammen: lang")  # type: ignore[attr-defined]
+
+
+def test_an_index_asks_and_answers_with_the_pack(tmp_path: Path, german: Path) -> None:
+    def reply(prompt: str) -> str:
+        return REPLY if prompt.startswith("Finde die Dinge") else "Rosa Wendt mahlt dort. [1]"
+
+    model = ScriptedChatModel(reply=reply)
+    with GraphIndex.open(tmp_path / "index", llm=model, prompts=german, language="de") as index:
+        assert index.add([Document("Rosa Wendt mahlt in Holm.", metadata={"source": "a"})]).failed == ()
+        vertex = index.graph.get_vertex("Rosa Wendt")
+        assert vertex is not None
+        assert vertex.props["description"] == "Müllerin in Holm"
+        answer = index.query("Wer mahlt in Holm?", mode="local")
+        assert (answer.text, answer.language) == ("Rosa Wendt mahlt dort. [1]", "de")
+        assert index.query("Quantenchromodynamik der Gluonen?").text == "Dazu steht nichts im Index."
+    with GraphIndex.open(tmp_path / "index", llm=model, prompts=german, language="de") as again:
+        asked = len(model.prompts)
+        assert again.add([Document("Rosa Wendt mahlt in Holm.", metadata={"source": "a"})]).unchanged == 1
+    assert len(model.prompts) == asked
+
+
+# Japanese, which is a folder and no more.
+
+JAPANESE = "蔦森さんは汐見硝子工房の主人である。1962年、蔦森さんは菱川さんとともに炉を築いた。"
+
+
+def test_japanese_is_known_by_its_kana() -> None:
+    pack = PromptPack()
+    assert [pack.choose(text) for text in (JAPANESE, "炉を誰が築いた？", "谁砌了炉？", "Who?")] == ["ja", "ja", "zh", "en"]
+
+
+def test_without_a_model_japanese_names_are_found_by_script(tmp_path: Path) -> None:
+    found = PhraseExtractor().invoke(JAPANESE)
+    assert [name for name, _ in found.entities] == ["蔦森", "汐見硝子工房", "菱川"]
+    assert [edge[:3] for edge in found.relationships] == [("汐見硝子工房", "共起", "蔦森"), ("菱川", "共起", "蔦森")]
+    with GraphIndex.open(tmp_path, language="ja") as index:
+        index.add([Document(JAPANESE, metadata={"source": "ja.txt"})])
+        answer = index.query("炉を築いたのは誰ですか？")
+        assert (answer.text, answer.language) == ("1962年、蔦森さんは菱川さんとともに炉を築いた。[1]", "ja")
+        assert index.reports[0].title == "蔦森、汐見硝子工房と菱川"
+        assert "重み" in index.reports[0].rating_explanation
+
+
+def test_the_command_line_asks_and_answers_in_japanese(
+    fake_server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in fake_server.environment.items():
+        monkeypatch.setenv(name, value)
+    report = {"title": "工房", "summary": "蔦森は工房を営む。", "rating": 5, "findings": []}
+
+    def reply(body: dict[str, object]) -> str:
+        prompt = str(body["messages"])
+        if "[文脈]" in prompt:
+            return "エンティティ：\n（蔦森#主人）\n（汐見硝子工房#工房）\n関係：\n（蔦森#営む#汐見硝子工房#）"
+        return json.dumps(report, ensure_ascii=False) if "コミュニティ" in prompt else "蔦森です。[1]"
+
+    fake_server.reply = reply
+    (tmp_path / "a.txt").write_text(JAPANESE, encoding="utf-8")
+    options = ["--model", "fake-chat", "--language", "ja"]
+    assert cli.main(["index", str(tmp_path / "a.txt"), "--out", str(tmp_path / "i"), *options]) == 0
+    assert cli.main(["query", str(tmp_path / "i"), "工房の主人は誰ですか？", *options]) == 0
+    printed = capsys.readouterr().out
+    assert "蔦森です。[1]\n\n出典：\n[1] " in printed
+    assert all("[Text]" not in prompt and "[文本]" not in prompt for prompt in fake_server.prompts)
+
+
+def test_the_command_line_takes_a_folder_of_prompts(
+    tmp_path: Path, german: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("Rosa Wendt mahlt in Holm.", encoding="utf-8")
+    where = ["--prompts", str(german)]
+    assert cli.main(["index", str(tmp_path / "a.txt"), "--out", str(tmp_path / "i"), *where]) == 0
+    assert cli.main(["query", str(tmp_path / "i"), "Wer mahlt in Holm?", *where]) == 0
+    assert "\n\nQuellen:\n[1] " in capsys.readouterr().out
+    (german / "answer_local.txt").write_text("{question}", encoding="utf-8")
+    assert cli.main(["query", str(tmp_path / "i"), "Wer mahlt?", *where]) == 2
+    assert "answer_local.txt lacks the variable context" in capsys.readouterr().err
