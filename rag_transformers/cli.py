@@ -71,6 +71,7 @@ def _index(given: argparse.Namespace) -> int:
 
 def _query(given: argparse.Namespace) -> int:
     from rag_transformers.prompts import as_pack
+    from rag_transformers.text import printable
 
     with _open(given) as index:
         answer = index.query(_read_argument(given.question), mode=given.mode, k=given.k)
@@ -83,7 +84,7 @@ def _query(given: argparse.Namespace) -> int:
     if answer.citations:
         print(f"\n{as_pack(given.prompts).words(answer.language).sources}")
     for citation in answer.citations:
-        place = f"{citation.source}, chunk {citation.chunk}, characters {citation.start}-{citation.end}"
+        place = f"{printable(citation.source)}, chunk {citation.chunk}, characters {citation.start}-{citation.end}"
         print(f"[{citation.number}] {place}: {' '.join(citation.quote.split())}")
     return 0
 
@@ -107,15 +108,18 @@ def _stats(given: argparse.Namespace) -> int:
 
 
 def _delete(given: argparse.Namespace) -> int:
+    from rag_transformers.text import printable
+
     with _open(given) as index:
         held, asked = set(index.sources()), list(map(_read_argument, given.sources))
         unknown = [source for source in asked if source not in held]
-        index.delete([source for source in asked if source in held])
+        report = index.remove([source for source in asked if source in held])
     for source in unknown:
-        print(f"not in the index: {source}", file=sys.stderr)
+        print(f"not in the index: {printable(source)}", file=sys.stderr)
     removed = len(given.sources) - len(unknown)
     print(f"{removed} {'document' if removed == 1 else 'documents'} removed")
-    return 2 if not removed else 1 if unknown else 0
+    failed = _tell_failures(report)
+    return 2 if not removed else 1 if unknown else failed
 
 
 def _rebuild(given: argparse.Namespace) -> int:
@@ -195,8 +199,10 @@ def _view(given: argparse.Namespace) -> int:
 
 
 def _tell_failures(report: "IndexReport") -> int:
+    from rag_transformers.text import printable
+
     for failure in report.failed:
-        print(f"failed: {failure}", file=sys.stderr)
+        print(f"failed: {printable(str(failure))}", file=sys.stderr)
     return 1 if report.failed else 0
 
 

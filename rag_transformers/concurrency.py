@@ -18,6 +18,7 @@ __all__ = ["Run", "Usage", "arun", "arun_stream", "current_run", "drained", "run
 
 T = TypeVar("T")
 
+_PATIENCE = 30.0  # seconds for what was cancelled to stop: a piece of work in a thread is ended first
 _FEWEST = 3  # calls that came to nothing, before a run is stopped for it
 
 _current: contextvars.ContextVar["Run | None"] = contextvars.ContextVar("rag_transformers_run", default=None)
@@ -267,11 +268,12 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise UsageError(
             "a synchronous method was called within an asynchronous one of this library; await its a… form"
         )
-    future = asyncio.run_coroutine_threadsafe(work, loop)
+    future, ended = _begun_on(loop, work)
     try:
         return future.result()
     except BaseException:
         future.cancel()
+        ended.wait(_PATIENCE)
         raise
 
 
@@ -280,7 +282,25 @@ async def arun(work: Coroutine[Any, Any, T]) -> T:
     loop = _loop.get()
     if asyncio.get_running_loop() is loop:
         return await work
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+    future, ended = _begun_on(loop, work)
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        await asyncio.to_thread(ended.wait, _PATIENCE)
+        raise
+
+
+def _begun_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> tuple[Future[T], threading.Event]:
+    """What a coroutine will give, and the event of its end: a caller who cancels it waits until it has stopped."""
+    ended = threading.Event()
+
+    async def watched() -> T:
+        try:
+            return await work
+        finally:
+            ended.set()
+
+    return asyncio.run_coroutine_threadsafe(watched(), loop), ended
 
 
 def run_stream(items: AsyncIterator[T]) -> Iterator[T]:
@@ -362,7 +382,10 @@ async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
 
 
 async def drained(results: AsyncIterator[T]) -> AsyncIterator[list[T]]:
-    """Results in batches of all that have come, so that one transaction stores what came while the last one ran."""
+    """Results in batches of all that have come, so that one transaction stores what came while the last one ran.
+
+    Where the caller stops before the end, so does what gives the results.
+    """
     queue: asyncio.Queue[Any] = asyncio.Queue()
 
     async def fill() -> None:
@@ -371,15 +394,19 @@ async def drained(results: AsyncIterator[T]) -> AsyncIterator[list[T]]:
 
     filling = asyncio.ensure_future(fill())
     filling.add_done_callback(lambda _: queue.put_nowait(_END))
-    ended = False
-    while not ended:
-        batch = [await queue.get()]
-        while not queue.empty():
-            batch.append(queue.get_nowait())
-        ended = any(result is _END for result in batch)
-        if batch := [result for result in batch if result is not _END]:
-            yield batch
-    await filling  # raises what stopped it
+    try:
+        ended = False
+        while not ended:
+            batch = [await queue.get()]
+            while not queue.empty():
+                batch.append(queue.get_nowait())
+            ended = any(result is _END for result in batch)
+            if batch := [result for result in batch if result is not _END]:
+                yield batch
+        await filling  # raises what stopped it
+    finally:
+        filling.cancel()
+        await asyncio.gather(filling, return_exceptions=True)
 
 
 _END: Any = object()

@@ -6,6 +6,7 @@ Clients of many servers are told apart by the names of their errors, so that non
 import contextlib
 import email.utils
 import math
+import os
 import random
 import re
 import time
@@ -33,6 +34,7 @@ _PROMPT_FILTERED = re.compile(
     r"content[ _]?(?:management|filter)|DataInspection|ResponsibleAI|sensitive (?:content|information|words?)|敏感",
     re.IGNORECASE,
 )
+_REPLY_FILTERED = re.compile(r"content filter being triggered", re.IGNORECASE)  # LangChain's client of Azure
 # What servers say of a prompt that is longer than the model's context.
 _OVERFLOW = re.compile(
     r"context[ _-]?(?:length|window|size|limit)|maximum context|\bn_ctx\b|\bnum_ctx\b|string_above_max_length"
@@ -110,10 +112,12 @@ def model_error(error: BaseException) -> ModelError:
     if status == 402 or (status in (400, 429) and _NO_CREDIT.search(line)):
         return ModelUnreachableError(f"the account has no credit left ({status}): {line}")
     if status == 404:
-        hint = "" if "model" in line.lower() else "; most servers' addresses end in /v1"
+        hint = "" if re.search("model|deployment", str(error), re.IGNORECASE) else "; most addresses end in /v1"
         return ModelUnreachableError(f"the server does not know the model or the address (404{hint}): {line}")
     if status == 400 and _PROMPT_FILTERED.search(line):
         return ReplyError(f"the provider's content filter refused the prompt: {line}", finish_reason="content_filter")
+    if status is None and _REPLY_FILTERED.search(line):
+        return ReplyError(f"the provider's content filter stopped the reply: {line}", finish_reason="content_filter")
     if is_overflow(error):
         return ContextOverflowError(f"the prompt is longer than the model takes: {line}")
     if kinds & _NO_SERVER and not kinds & (_TIMEOUTS | _LOST):
@@ -174,7 +178,8 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("no key sk-abcdef123456 here")
     'no key *** here'
     """
-    return _SECRET.sub("***", text)
+    key = os.environ.get("OPENAI_API_KEY", "")
+    return _SECRET.sub("***", text.replace(key, "***") if len(key) >= 8 else text)
 
 
 def _may_work_later(error: BaseException, kinds: set[str]) -> bool:

@@ -7,6 +7,7 @@ changes nothing, and a run that was killed goes on where it stopped.
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -25,7 +26,8 @@ from rag_transformers.communities import Community
 from rag_transformers.concurrency import Run, arun, arun_stream, run, run_stream
 from rag_transformers.documents import load_documents, sources_under
 from rag_transformers.documents.given import as_given
-from rag_transformers.errors import UsageError, check_count
+from rag_transformers.documents.plain import plain_metadata
+from rag_transformers.errors import ModelError, UsageError, check_count
 from rag_transformers.extraction.llm_extractor import LLMExtractor
 from rag_transformers.graph import Extraction
 from rag_transformers.indexing.change import Change, Folded, Stages, folded
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from rag_transformers.tokens import TokenCounter
 
 __all__ = ["Contents", "Failure", "GraphIndex", "IndexPlan", "IndexReport", "Progress", "RepairReport", "StageReport"]
+
+_changed: contextvars.ContextVar["GraphIndex | None"] = contextvars.ContextVar("rag_transformers_index", default=None)
 
 Documents = str | Path | Document | Iterable[str | Path | Document]
 Paths = str | Path | Iterable[str | Path]
@@ -260,11 +264,24 @@ class GraphIndex:
             NoIndexError: There is no index yet.
             IndexLockedError: Another process, or another object, writes to the index.
         """
-        return run(self._traced_delete(source, config))
+        return _all_held(*run(self._traced_delete(source, config)))
 
     async def adelete(self, source: str | Iterable[str], *, config: RunnableConfig | None = None) -> bool:
         """Remove a document, or several; see :meth:`delete`."""
-        return await arun(self._traced_delete(source, config))
+        return _all_held(*await arun(self._traced_delete(source, config)))
+
+    def remove(self, sources: Iterable[str], *, config: RunnableConfig | None = None) -> IndexReport:
+        """As :meth:`delete` for several documents, and say what was done; what the index does not hold is passed over.
+
+        Args:
+            sources: The documents' ``metadata["source"]``.
+            config: As for :meth:`add`.
+        """
+        return run(self._traced_delete(sources, config))[1]
+
+    async def aremove(self, sources: Iterable[str], *, config: RunnableConfig | None = None) -> IndexReport:
+        """Remove documents, and say what was done; see :meth:`remove`."""
+        return (await arun(self._traced_delete(sources, config)))[1]
 
     def sources(self) -> list[str]:
         """The sources of all documents, in reading order.
@@ -503,7 +520,9 @@ class GraphIndex:
         told = {"sources": [document.metadata["source"] for document in given]}
         return await traced("GraphIndex.add", lambda: self._add(given, sync, on_progress), told, config)
 
-    async def _traced_delete(self, source: str | Iterable[str], config: RunnableConfig | None) -> bool:
+    async def _traced_delete(
+        self, source: str | Iterable[str], config: RunnableConfig | None
+    ) -> tuple[bool, IndexReport]:
         sources = list(dict.fromkeys([source] if isinstance(source, str) else source))
         return await traced("GraphIndex.delete", lambda: self._delete(sources), {"sources": sources}, config)
 
@@ -511,7 +530,7 @@ class GraphIndex:
         self, given: list[Document], sync: Paths, on_progress: Callable[[Progress], None] | None
     ) -> IndexReport:
         self._extracting()  # what is wrong with it is said before a folder is made
-        async with self._writing:
+        async with self._alone():
             with self._folder.locked():
                 made_now = await asyncio.to_thread(self._folder.create)
                 try:
@@ -529,31 +548,35 @@ class GraphIndex:
             await change.derive()
             return await self._finished(change)
 
-    async def _delete(self, sources: list[str]) -> bool:
-        known = await asyncio.to_thread(self.sources)
-        async with self._writing:
-            with self._folder.locked():
-                held = [each for each in sources if each in set(known)]
-                if held or not self._folder.is_settled:
-                    with self._changing() as change:
-                        await change.remove(held)
-                        await change.derive()
-                        report = await self._finished(change, forget=True)
-                    if report.failed:
-                        warnings.warn(
-                            f"{len(report.failed)} could not be made after deleting {', '.join(held)}, and will be "
-                            f"asked for at the next add: {report.failed[0]}",
-                            stacklevel=2,
-                        )
-                return len(held) == len(sources)
+    async def _delete(self, sources: list[str]) -> tuple[bool, IndexReport]:
+        """Whether all were held, and what was done."""
+        known = set(await asyncio.to_thread(self.sources))
+        held = [each for each in sources if each in known]
+        async with self._alone():
+            with self._folder.locked(), self._changing() as change:
+                await change.remove(held)
+                await change.derive()
+                return len(held) == len(sources), await self._finished(change)
 
     async def _rebuild(self, on_progress: Callable[[Progress], None] | None) -> IndexReport:
         _ = self._folder.known
-        async with self._writing:
+        async with self._alone():
             with self._folder.locked(), self._changing(on_progress) as change:
                 await change.remove(())
                 await change.derive(anew=True)
                 return await self._finished(change)
+
+    @contextlib.asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """One change at a time; one within another, such as in an extractor of one's own, would wait for ever."""
+        if _changed.get() is self:
+            raise UsageError("the index is being changed here: it cannot be changed within an extractor or a model")
+        async with self._writing:
+            token = _changed.set(self)
+            try:
+                yield
+            finally:
+                _changed.reset(token)
 
     @contextlib.contextmanager
     def _changing(self, on_progress: Callable[[Progress], None] | None = None) -> Iterator[Change]:
@@ -561,12 +584,16 @@ class GraphIndex:
         active = Run(self._concurrency)
         with self._folder.records.draft() as draft, active.active():
             previous = self._folded[1] if self._folded else None
-            yield Change(self._folder, draft, self._stages(), self._searcher, active, previous, on_progress)
+            try:
+                yield Change(self._folder, draft, self._stages(), self._searcher, active, previous, on_progress)
+            except BaseException:
+                active.stop(ModelError("the change was stopped"))  # what is still waiting for its turn is not asked
+                raise
 
-    async def _finished(self, change: Change, forget: bool = False) -> IndexReport:
+    async def _finished(self, change: Change) -> IndexReport:
         report = await asyncio.to_thread(change.report)
         if await asyncio.to_thread(lambda: change.is_needed):
-            await change.finish(forget)
+            await change.finish()
             if change.folded:
                 with self._folding:
                     self._folded = self._folder.records.generation(), change.folded
@@ -650,6 +677,14 @@ def _default_embeddings() -> "Embeddings":
     return default_embeddings()
 
 
+def _all_held(held: bool, report: IndexReport) -> bool:
+    """Whether all that was to be deleted was there; a warning tells what could not be made of the rest."""
+    if report.failed:
+        told = f"{len(report.failed)} could not be made, and will be asked for at the next add: {report.failed[0]}"
+        warnings.warn(f"after deleting, {told}", stacklevel=3)
+    return held
+
+
 def _documents(given: Documents, may_be_empty: bool = False) -> list[Document]:
     """The documents that were given, those of paths loaded; each with a source, and each source once."""
     if not isinstance(given, str | Path | Document | Iterable) or isinstance(given, bytes):
@@ -664,9 +699,9 @@ def _documents(given: Documents, may_be_empty: bool = False) -> list[Document]:
             source = source_of(document)
             if source in loaded and loaded[source].page_content != document.page_content:
                 raise UsageError(f"two different documents have the source {source!r}; give each its own")
-            loaded[source] = Document(
-                encodable(document.page_content), metadata={**document.metadata, "source": source}
-            )
+            source = encodable(source)
+            metadata = plain_metadata(source, {**document.metadata, "source": source})
+            loaded[source] = Document(encodable(document.page_content), metadata=metadata)
     if not loaded and not may_be_empty:
         raise UsageError("no documents were given")
     return list(loaded.values())

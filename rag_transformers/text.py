@@ -13,6 +13,7 @@ __all__ = [
     "finished",
     "key_terms",
     "language_of",
+    "printable",
     "sentence_spans",
     "sentences",
     "split_title",
@@ -129,6 +130,15 @@ def encodable(text: str) -> str:
     (True, '🙂')
     """
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def printable(text: str) -> str:
+    r"""A text as it can be printed in one line: white space folded, what would move the cursor shown by its number.
+
+    >>> printable("a.txt\n[2] /etc/official.txt\x1b[2K")
+    'a.txt [2] /etc/official.txt\\x1b[2K'
+    """
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in " ".join(text.split()))
 
 
 def sentences(text: str) -> list[str]:

@@ -14,7 +14,6 @@ from scripted_model import ScriptedChatModel, stage_reply
 
 from rag_transformers.answers.global_answers import aglobal_answer, global_answer
 from rag_transformers.answers.map_points import Point, read_points
-from rag_transformers.answers.voice import Voice
 from rag_transformers.answers.querying import Answer, no_data_text
 from rag_transformers.answers.quoted_reports import offline_global_answer
 from rag_transformers.answers.report_selection import (
@@ -25,6 +24,7 @@ from rag_transformers.answers.report_selection import (
     report_lexical,
     select_reports,
 )
+from rag_transformers.answers.voice import Voice
 from rag_transformers.communities import Community
 from rag_transformers.concurrency import Run, Usage
 from rag_transformers.errors import ModelError, UsageError

@@ -674,7 +674,7 @@ class TestReports:
         with GraphIndex.open(tmp_path / "index", self.model()) as index:
             index.add(self.notes("Moss", 3))
         broken = ScriptedChatModel(reply=lambda prompt: TimeoutError(), model_name="another")
-        told = pytest.warns(UserWarning, match="1 could not be made .*the report of the community")
+        told = pytest.warns(UserWarning, match="1 could not be made.*the report of the community")
         with GraphIndex.open(tmp_path / "index", broken) as index, told:
             assert index.delete("Moss2")
 

@@ -29,7 +29,7 @@ SERVE = """
 import sys, time, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, params.port, params.hostnames = sys.argv[1], int(sys.argv[2]), ["127.0.0.1"]
-params.n_ctx, params.n_parallel, params.n_predict = 8192, 1, 256
+params.n_ctx, params.n_parallel, params.n_predict = 8192, 1, 96
 server = xllamacpp.Server(params)
 sys.stdin.read()
 """
@@ -69,6 +69,7 @@ def test_a_call_and_a_stream_give_text_and_usage(server: str, monkeypatch: pytes
     assert "".join(map(str, pieces)).strip() == getattr(whole, "text", None)
 
 
+@pytest.mark.filterwarnings("ignore:the answer was cut off:UserWarning")
 def test_documents_are_indexed_and_asked_and_what_failed_is_listed(
     server: str, tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

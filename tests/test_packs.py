@@ -193,7 +193,8 @@ JAPANESE = "蔦森さんは汐見硝子工房の主人である。1962年、蔦�
 
 def test_japanese_is_known_by_its_kana() -> None:
     pack = PromptPack()
-    assert [pack.choose(text) for text in (JAPANESE, "炉を誰が築いた？", "谁砌了炉？", "Who?")] == ["ja", "ja", "zh", "en"]
+    texts = (JAPANESE, "炉を誰が築いた？", "谁砌了炉？", "Who?")
+    assert [pack.choose(text) for text in texts] == ["ja", "ja", "zh", "en"]
 
 
 def test_without_a_model_japanese_names_are_found_by_script(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from langchain_core.documents import Document
 
 from rag_transformers.documents.decoding import clean, decode
+from rag_transformers.documents.given import RESERVED
+from rag_transformers.documents.plain import plain
 from rag_transformers.documents.rows import Row, read_rows
 from rag_transformers.errors import DocumentError, UsageError
 
@@ -20,6 +22,9 @@ __all__ = ["SUFFIXES", "SkippedWarning", "find_files", "fingerprint", "load_docu
 
 SUFFIXES = (".txt", ".md", ".json", ".jsonl", ".csv", ".pdf", ".docx")
 """The files that are read, by the end of their names, in any case."""
+
+
+_ROWS = (".json", ".jsonl", ".csv")  # a document is a row of such a file
 
 
 class SkippedWarning(UserWarning):
@@ -130,9 +135,14 @@ def _name(path: Path) -> str:
 
 
 def _is_under(place: str, source: str) -> bool:
+    file, _, row = source.rpartition("#") if "#" in source else (source, "", "")
+    if row and Path(file).suffix.lower() in _ROWS:
+        source = file
+    if Path(source).suffix.lower() not in SUFFIXES or "://" in source:
+        return False  # it was not given by a file
     if place == ".":
-        return not source.startswith(("/", "../")) and ":" not in source[:3]
-    return source == place or source.startswith((f"{place.rstrip('/')}/", f"{place}#"))
+        return not Path(source).is_absolute() and not source.startswith("../")
+    return source == place or source.startswith(f"{place.rstrip('/')}/")
 
 
 def fingerprint(document: Document) -> str:
@@ -142,7 +152,7 @@ def fingerprint(document: Document) -> str:
     True
     """
     metadata = {key: value for key, value in document.metadata.items() if key not in ("source", "encoding")}
-    said = json.dumps([document.page_content, metadata], ensure_ascii=False, sort_keys=True, default=str)
+    said = json.dumps([document.page_content, metadata], ensure_ascii=False, sort_keys=True, default=plain)
     return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -182,10 +192,15 @@ def _files_of_glob(pattern: str) -> Iterator[Path]:
 def _files_in(folder: Path) -> list[Path]:
     found = []
     for root, folders, files in os.walk(folder, onerror=_raise):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        folders[:] = [name for name in folders if not name.startswith(".") and not _is_index(Path(root, name))]
         names = (name for name in files if not name.startswith((".", "~$")))  # ~$: what Word has open
         found += [Path(root, name) for name in names if Path(name).suffix.lower() in SUFFIXES]
     return sorted(found, key=_natural)
+
+
+def _is_index(folder: Path) -> bool:
+    """Whether a folder is one of our indexes, which may lie within what is indexed."""
+    return all((folder / name).is_file() for name in ("records.sqlite", "made.sqlite"))
 
 
 def _raise(error: OSError) -> None:
@@ -233,7 +248,8 @@ def _row_document(row: Row, note: dict[str, str]) -> Document:
     title = {"title": row.title} if row.title else {}
     named = row.title and row.text.strip() and not row.text.lstrip().startswith(row.title)
     content = f"{row.title}\n{row.text}" if named else row.text
-    return Document(content, metadata={**row.others, "source": row.source, **title, **note})
+    others = {name: value for name, value in row.others.items() if name not in RESERVED}
+    return Document(content, metadata={**others, "source": row.source, **title, **note})
 
 
 def _kinds() -> str:

@@ -1,8 +1,8 @@
 """Documents that are known by an id of their own: how they are stored, shown, and given back as they came.
 
 A document is stored under its ``metadata["source"]``. Where it is to be known by an id instead, because several
-documents have one source, the id takes that place, and what the user said stands in ``metadata["given_metadata"]``.
-Whoever is shown a chunk of it sees the user's own source, and the id in ``metadata["document_id"]``.
+documents have one source, the id takes that place, and what the user said stands under a name of ours. Whoever is
+shown a chunk of it sees the user's own source, and the id in ``metadata["document_id"]``.
 """
 
 import itertools
@@ -11,9 +11,12 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-__all__ = ["as_given", "shown_metadata", "stored_as"]
+__all__ = ["RESERVED", "as_given", "shown_metadata", "stored_as"]
 
-_GIVEN = "given_metadata"
+_GIVEN = "rag_transformers.given"  # what users call a field is theirs
+RESERVED = (_GIVEN,)
+"""Names in metadata that a field of a file is not let have."""
+
 _OURS = ("source", "chunk", "start", "end")  # what a chunk's metadata say of itself
 
 
@@ -25,10 +28,10 @@ def stored_as(document: Document, id: str) -> Document:
         id: What it is known by.
 
     >>> stored_as(Document("Ada left.", metadata={"source": "a.txt", "page": 3}), "7").metadata
-    {'source': '7', 'page': 3, 'given_metadata': {'source': 'a.txt'}}
+    {'source': '7', 'page': 3, 'rag_transformers.given': {'source': 'a.txt'}}
     """
     given = {name: document.metadata[name] for name in _OURS if name in document.metadata}
-    metadata = {**document.metadata, "source": id}
+    metadata = {name: value for name, value in document.metadata.items() if name != _GIVEN} | {"source": id}
     return Document(
         document.page_content, metadata=metadata if given == {"source": id} else {**metadata, _GIVEN: given}
     )
@@ -37,11 +40,11 @@ def stored_as(document: Document, id: str) -> Document:
 def shown_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of a chunk as users see them: the document's own source, and its id where it has one.
 
-    >>> shown_metadata({"source": "7", "chunk": 0, "given_metadata": {"source": "a.txt"}})
+    >>> shown_metadata({"source": "7", "chunk": 0, "rag_transformers.given": {"source": "a.txt"}})
     {'source': 'a.txt', 'chunk': 0, 'document_id': '7'}
     """
     shown = {name: value for name, value in metadata.items() if name not in ("order", _GIVEN)}
-    if (given := metadata.get(_GIVEN)) is not None:
+    if isinstance(given := metadata.get(_GIVEN), Mapping):
         shown["source"] = str(given.get("source") or metadata["source"])
         shown.setdefault("document_id", metadata["source"])
     return shown

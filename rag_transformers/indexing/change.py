@@ -68,6 +68,12 @@ class Folded:
 
     graph: MemoryGraph
     order: Order
+    version: int = 0
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether nobody has changed the graph since."""
+        return self.graph.version == self.version
 
 
 def folded(records: "Records", made: "Made", previous: Folded | None = None) -> Folded:
@@ -83,13 +89,13 @@ def folded(records: "Records", made: "Made", previous: Folded | None = None) -> 
     """
     order = records.extraction_order()
     graph, new = MemoryGraph(), order
-    if previous is not None and order[: len(previous.order)] == previous.order:
+    if previous is not None and previous.is_pure and order[: len(previous.order)] == previous.order:
         graph, new = previous.graph.copy(), order[len(previous.order) :]
     found = made.extractions(key for _, key in new)
     for id, key in new:
         graph.add(found[key], id)
     graph.summarise(descriptions_of(records, made))
-    return Folded(graph, order)
+    return Folded(graph, order, graph.version)
 
 
 class Change:
@@ -209,6 +215,7 @@ class Change:
             )
             described = await describe(making, to_describe(graph, self._stages.chunker.counter))
             graph.summarise(descriptions_of(self._draft, self._made))
+            self.folded = replace(self.folded, version=graph.version)
         self._note("describe", described.made, described.kept, described.failed)
         with self._timed("communities"):
             detector = CommunityDetector()
@@ -227,15 +234,11 @@ class Change:
             await self._folder.embeddings.prepare(list(map(full_text, reported.reports.values())), self._size)
         self._note("report", reported.made, reported.kept, reported.failed)
 
-    async def finish(self, forget: bool = False) -> None:
-        """Make the draft the state that everybody sees.
-
-        Args:
-            forget: Whether what only the state before used is deleted.
-        """
+    async def finish(self) -> None:
+        """Make the draft the state that everybody sees; what only a text that is gone had led to is deleted."""
         with self._timed("names"):
             await asyncio.to_thread(self._searcher.keep, self._draft)
-        committing = asyncio.ensure_future(asyncio.to_thread(self._commit, forget))
+        committing = asyncio.ensure_future(asyncio.to_thread(self._commit))
         try:
             await asyncio.shield(committing)
         except asyncio.CancelledError:
@@ -246,8 +249,9 @@ class Change:
         """See that what is searched is that of the records, where nothing of them changes."""
         await asyncio.to_thread(self._structure.settle, self._draft)
 
-    def _commit(self, forget: bool) -> None:
+    def _commit(self) -> None:
         used = self._used()
+        forget = bool(self._counts.get("changed") or self._counts.get("removed"))
         vectors = self._structure.unused_vectors() if forget else []
         try:
             graph = self.folded.graph if self.folded else MemoryGraph()

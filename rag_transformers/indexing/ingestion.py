@@ -1,7 +1,7 @@
 """Documents -> chunks -> extractions: what is new is extracted, each reply stored as soon as it is read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,38 +114,42 @@ class Ingestion:
         keys = {str(chunk.id): self._extraction_key(chunk) for chunk in chunks}
         known = await asyncio.to_thread(made.known_extractions, keys.values())
         await asyncio.to_thread(draft.use_extractions, {id: key for id, key in keys.items() if key in known})
-        asked = [chunk for chunk in chunks if keys[str(chunk.id)] not in known]
-        failed: dict[int, Failure] = {}
+        due = _by_key(chunks, keys, known)
+        order = list(due)
+        failed: dict[str, Exception] = {}
         done = 0
-        async for batch in drained(self._results(asked)):
-            good = {str(asked[i].id): x for i, x in batch if isinstance(x, Extraction)}
-            errors = {i: x for i, x in batch if not isinstance(x, Extraction)}
-            await asyncio.to_thread(self._put, keys, good, {str(asked[i].id): x for i, x in errors.items()})
-            failed |= {i: _failure(asked[i], x) for i, x in errors.items()}
+        async for batch in drained(self._results([same[0] for same in due.values()])):
+            results = {order[number]: result for number, result in batch}
+            await asyncio.to_thread(self._put, due, results)
+            failed |= {key: result for key, result in results.items() if isinstance(result, Exception)}
             done += len(batch)
-            self._report("extract", done, len(asked))
-        return Extracted(len(asked) - len(failed), len(chunks) - len(asked), tuple(failed[i] for i in sorted(failed)))
+            self._report("extract", done, len(due))
+        kept = len(chunks) - sum(map(len, due.values()))
+        failures = [_failure(chunk, failed[key]) for chunk in chunks if (key := keys[str(chunk.id)]) in failed]
+        return Extracted(len(due) - len(failed), kept, tuple(failures))
 
-    def _put(self, keys: Mapping[str, str], good: Mapping[str, Extraction], failed: Mapping[str, Exception]) -> None:
+    def _put(self, due: Mapping[str, Sequence[Document]], results: Mapping[str, Any]) -> None:
         """Store what was extracted, and of the others what could be read; a whole extraction that is there stays."""
         from rag_transformers.stores.records import is_partial, partial_key
 
         made, draft = self._to_change()
-        used = draft.extraction_keys() if failed else {}
-        read = {
-            id: error.extraction
-            for id, error in failed.items()
-            if isinstance(error, ReplyError) and error.extraction and ((now := used[id]) is None or is_partial(now))
-        }
-        found = {keys[id]: extraction for id, extraction in good.items()}
-        made.put_extractions(found | {partial_key(keys[id]): extraction for id, extraction in read.items()})
-        draft.use_extractions({id: keys[id] for id in good} | {id: partial_key(keys[id]) for id in read})
+        good = {key: result for key, result in results.items() if isinstance(result, Extraction)}
+        uses = {str(chunk.id): key for key in good for chunk in due[key]}
+        if errors := {key: result for key, result in results.items() if key not in good}:
+            used = draft.extraction_keys()
+            for key, error in errors.items():
+                lacking = [id for chunk in due[key] if (now := used[id := str(chunk.id)]) is None or is_partial(now)]
+                if isinstance(error, ReplyError) and error.extraction and lacking:
+                    good[partial_key(key)] = error.extraction
+                    uses |= dict.fromkeys(lacking, partial_key(key))
+        made.put_extractions(good)
+        draft.use_extractions(uses)
 
     def unknown(self, chunks: Sequence[Document]) -> list[Document]:
-        """Those of the chunks whose extraction is not stored under any document."""
-        keys = [self._extraction_key(chunk) for chunk in chunks]
-        known = self._made.known_extractions(keys) if self._made else set()
-        return [chunk for chunk, key in zip(chunks, keys, strict=True) if key not in known]
+        """Of each text whose extraction is not stored under any document the first chunk."""
+        keys = {str(chunk.id): self._extraction_key(chunk) for chunk in chunks}
+        known = self._made.known_extractions(keys.values()) if self._made else set()
+        return [same[0] for same in _by_key(chunks, keys, known).values()]
 
     async def _results(self, chunks: Sequence[Document]) -> AsyncIterator[tuple[int, Any]]:
         config = {"max_concurrency": self._run.concurrency}
@@ -164,7 +168,7 @@ class Ingestion:
         return self._made, self._records
 
     def _fingerprint(self, document: Document) -> str:
-        return text_key(fingerprint(document), f"{self._chunker.chunk_size}/{self._chunker.chunk_overlap}")
+        return text_key(fingerprint(document), self._chunker.cache_key)
 
     def _extraction_key(self, chunk: Document) -> str:
         return text_key(self._name, chunk.page_content)
@@ -176,6 +180,15 @@ class Ingestion:
     def _report(self, stage: str, done: int, total: int) -> None:
         if self._on_progress:
             self._on_progress(Progress(stage, done, total, self._run.usage))
+
+
+def _by_key(chunks: Sequence[Document], keys: Mapping[str, str], known: Set[str]) -> dict[str, list[Document]]:
+    """The chunks whose extraction is not known, by its key: the same text is asked about once, where it is first."""
+    found: dict[str, list[Document]] = {}
+    for chunk in chunks:
+        if (key := keys[str(chunk.id)]) not in known:
+            found.setdefault(key, []).append(chunk)
+    return found
 
 
 def _failure(chunk: Document, error: Exception) -> Failure:

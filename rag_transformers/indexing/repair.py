@@ -66,8 +66,8 @@ def repair(path: "Path", opened: "Callable[[], IndexFolder]") -> RepairReport:
     """
     from rag_transformers.stores.folder import restore_manifest
 
-    if not path.is_dir():
-        raise NoIndexError(f"there is no index in {path}")
+    if not (path / "records.sqlite").is_file():
+        raise NoIndexError(f"there is no index in {path}: records.sqlite is missing")
     with write_lock(path):
         manifest = restore_manifest(path)
         folder = opened()

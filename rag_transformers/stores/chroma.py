@@ -38,6 +38,7 @@ __all__ = [
     "collection_name",
     "content_id",
     "is_chroma",
+    "is_open",
     "live_collection",
     "open_chroma",
     "plain_metadata",
@@ -83,6 +84,16 @@ def open_chroma(path: str | Path | None = None, client: "ClientAPI | None" = Non
             raise UsageError(f"Chroma cannot open {folder}: {error}") from error
         except ValueError as error:
             raise UsageError(_already_open(folder)) from error
+
+
+def is_open(path: str | Path) -> bool:
+    """Whether a client of this process is open on a folder."""
+    system = sys.modules.get("chromadb.api.shared_system_client")
+    if system is None:
+        return False
+    folder = os.path.realpath(path)
+    names = list(getattr(system.SharedSystemClient, "_identifier_to_system", {}))
+    return any(name != "ephemeral" and os.path.realpath(name) == folder for name in names)
 
 
 def close_chroma(client: "ClientAPI") -> None:

@@ -182,6 +182,7 @@ class ChromaFolder:
                 self._stores = {}
                 return
             self._close_client()
+            self._check_closed()
             if self.path.exists():
                 shutil.rmtree(self.path)
             self._digests = {}
@@ -190,6 +191,7 @@ class ChromaFolder:
         """Delete the folder and its seal, whatever state they are in."""
         with self._lock, self._alone(wait=60):
             self._close_client()
+            self._check_closed()
             if self.path.is_dir():
                 shutil.rmtree(self.path)
             else:
@@ -201,6 +203,12 @@ class ChromaFolder:
         """Give all files back."""
         with self._lock:
             self._close_client()
+
+    def _check_closed(self) -> None:
+        from rag_transformers.stores.chroma import is_open
+
+        if is_open(self.path):  # it would go on with files that are no longer there
+            raise StorageError(f"{self.path} is open in this process: close the other index on it first")
 
     def _connected(self) -> Any:
         """The client, opened anew where others have written since."""

@@ -76,6 +76,7 @@ class IndexFolder:
         self._records: Records | None = None
         self._made: Made | None = None
         self._sentences: tuple[VectorStore, VectorIndex] | None = None
+        self._opened: tuple[int, int] | None = None  # which file the records are
         if self.manifest is None:
             self._check_unfinished()
         self._check_name()
@@ -121,6 +122,7 @@ class IndexFolder:
                 if self.exists:
                     raise StorageError(f"{self.path} cannot be written: {error}") from error
                 raise UsageError(f"an index cannot be made in {self.path}: {error}") from error
+            self._check_there()
             yield
 
     def create(self) -> bool:
@@ -144,7 +146,14 @@ class IndexFolder:
     def discard(self) -> None:
         """Take back a folder that was just made, before anything was stored in it."""
         self.close()
-        shutil.rmtree(self.path)
+        for name in sorted({NAME, *_OURS}):
+            place = self.path / name
+            if place.is_dir():
+                shutil.rmtree(place)
+            else:
+                place.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # somebody else keeps something in it
+            self.path.rmdir()
         self.manifest = None
 
     # What it holds
@@ -289,6 +298,12 @@ class IndexFolder:
             _ = self.known
         self._records = self._records or Records(self.path / _RECORDS, create)
         self._made = self._made or Made(self.path / _MADE, create)
+        self._opened = _identity(self.path / _RECORDS)
+
+    def _check_there(self) -> None:
+        """See that the folder is the one that was opened, and has not been moved or deleted since."""
+        if self._records is not None and _identity(self.path / _RECORDS) != self._opened:
+            raise StorageError(f"{self.path} was moved, deleted or made anew since it was opened: open the index again")
 
     def _check_unfinished(self) -> None:
         """Tell a folder whose making was stopped from one that has lost its manifest."""
@@ -346,3 +361,12 @@ def restore_manifest(path: Path) -> bool:
         raise NoIndexError(f"there is no finished index in {path}")
     Manifest(facts["embeddings"], language=facts["language"]).write(path)
     return True
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path leads to; None where there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from langchain_core.documents import Document
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     Matrix = npt.NDArray[np.float32]
     Found = list[tuple[Document, npt.NDArray[np.float32]]]
 
-__all__ = ["AnyShelf", "ChromaShelf", "Shelf", "embed", "shelf_for"]
+__all__ = ["AnyShelf", "ChromaShelf", "Shelf", "embed", "plain", "shelf_for"]
 
 _CACHED_VECTORS = 4096
 _DELETED_AT_ONCE = 1000
+_ADDED = ("_id", "_collection_name")  # by Qdrant
 
 
 class Shelf(Protocol):
@@ -84,6 +85,11 @@ def embed(embeddings: Embeddings, texts: Sequence[str]) -> "Matrix":
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     units: Matrix = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     return units
+
+
+def plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata as it was given, without what a store added to it."""
+    return {name: value for name, value in metadata.items() if name not in _ADDED}
 
 
 class ChromaShelf:
@@ -152,7 +158,10 @@ class ChromaShelf:
 
 
 class AnyShelf:
-    """Any VectorStore: one query for each vector, and vectors of what is found from the embeddings or a cache."""
+    """Any VectorStore: one query for each vector, and vectors of what is found from the embeddings or a cache.
+
+    What a store says of a document's id is not asked: some say nothing, and the id is made from the content.
+    """
 
     overfetch = 4
 
@@ -168,6 +177,7 @@ class AnyShelf:
         """By id, or by a search for each where the store cannot look up ids."""
         try:
             found = self._store.get_by_ids([content_id(text) for text in texts])
+            found = [Document(each.page_content, id=each.id, metadata=plain(each.metadata)) for each in found]
         except NotImplementedError:
             pairs = zip(texts, vectors, strict=True)
             near = [(text, self._nearest(text, vector.tolist(), self.overfetch)) for text, vector in pairs]
@@ -193,7 +203,7 @@ class AnyShelf:
     def delete(self, ids: Sequence[str]) -> None:
         """Only what is there, for some stores refuse other ids."""
         with contextlib.suppress(NotImplementedError):
-            ids = [each.id for each in self._store.get_by_ids(list(ids)) if each.id]
+            ids = [content_id(each.page_content) for each in self._store.get_by_ids(list(ids))]
         if ids:
             self._store.delete(list(ids))
 
@@ -201,13 +211,13 @@ class AnyShelf:
         """Whatever a search finds is deleted, until it finds nothing: a VectorStore cannot list what it holds."""
         probe, before = "history", None
         vector = embed(self._embeddings, [probe])[0].tolist()
-        while found := [each.id for each in self._nearest(probe, vector, _DELETED_AT_ONCE)]:
-            if found == before or None in found:
+        while found := [content_id(each.page_content) for each in self._nearest(probe, vector, _DELETED_AT_ONCE)]:
+            if found == before:
                 name = type(self._store).__name__
                 raise UsageError(
                     f"{name} cannot be emptied through the VectorStore interface; empty it by its own means"
                 )
-            self._store.delete([id for id in found if id])
+            self._store.delete(found)
             before = found
         self._vectors.clear()
 
@@ -221,9 +231,10 @@ class AnyShelf:
 
     def _nearest(self, text: str, vector: list[float], k: int) -> list[Document]:
         try:
-            return self._store.similarity_search_by_vector(vector, k=k)
+            found = self._store.similarity_search_by_vector(vector, k=k)
         except NotImplementedError:
-            return self._store.similarity_search(text, k=k)
+            found = self._store.similarity_search(text, k=k)
+        return [Document(each.page_content, id=each.id, metadata=plain(each.metadata)) for each in found]
 
     def _embed_new(self, texts: Sequence[str]) -> None:
         new = list(dict.fromkeys(text for text in texts if text not in self._vectors))

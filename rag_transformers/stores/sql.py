@@ -4,11 +4,12 @@ import contextlib
 import hashlib
 import json
 import os
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, LargeBinary, MetaData, Text, TypeDecorator, create_engine, event, inspect
+from sqlalchemy import URL, Engine, LargeBinary, MetaData, Text, TypeDecorator, create_engine, event, inspect
 from sqlalchemy.exc import DatabaseError
 
 from rag_transformers.errors import IndexDamagedError, StorageError
@@ -86,8 +87,11 @@ def open_engine(path: Path | str) -> Engine:
         return create_engine(path)
     file = Path(path).absolute()
     fixed = not os.access(file.parent, os.W_OK)
-    query = f"?mode=ro&uri=true{'' if _has_log(file) else '&immutable=1'}" if fixed else ""
-    engine = create_engine(f"sqlite:///{'file:' if fixed else ''}{file.as_posix()}{query}")
+    engine = create_engine(URL.create("sqlite", database=str(file)))
+    if fixed:
+        query = {"mode": "ro", "uri": "true", **({} if _has_log(file) else {"immutable": "1"})}
+        place = f"file:{urllib.parse.quote(file.as_posix())}"
+        engine = create_engine(URL.create("sqlite", database=place, query=query))
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: object) -> None:

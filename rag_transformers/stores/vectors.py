@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -178,6 +179,7 @@ class VectorIndex:
 
         if not is_chroma(self._store):
             self.delete([str(text.id) for text in texts])  # some stores refuse an id that is there
+            texts = [_kept(text) for text in texts]
         add_documents(self._store, texts)
 
     def delete(self, ids: Sequence[str]) -> None:
@@ -185,8 +187,9 @@ class VectorIndex:
         from rag_transformers.stores.chroma import is_chroma
 
         if not is_chroma(self._store):  # some stores refuse an id that is not there
+            ids = [_uuid(id) for id in ids]
             with contextlib.suppress(NotImplementedError):
-                ids = [found.id for found in self._store.get_by_ids(list(ids)) if found.id]
+                ids = [_uuid(_given(found).id or "") for found in self._store.get_by_ids(list(ids))]
         if ids:
             self._store.delete(list(ids))
 
@@ -206,12 +209,36 @@ class VectorIndex:
         """The n nearest texts with the cosine of each, best first."""
         import numpy as np
 
-        found = self._store.similarity_search_by_vector(list(vector), k=n)
+        found = [_given(text) for text in self._store.similarity_search_by_vector(list(vector), k=n)]
         if not found:
             return []
         cosines = self._embeddings.matrix([text.page_content for text in found]) @ np.asarray(vector, dtype=np.float32)
         order = sorted(range(len(found)), key=lambda i: (-round(float(cosines[i]), 6), found[i].id or ""))
         return [(found[i], float(cosines[i])) for i in order]
+
+
+_ID = "text_id"
+"""The key in a text's metadata under which its id is kept in stores other than Chroma."""
+
+
+def _uuid(id: str) -> str:
+    """The id of a text in stores other than Chroma, of which some take nothing but a UUID."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, id))
+
+
+def _kept(text: Document) -> Document:
+    """A text as such a store keeps it; not all give the id back."""
+    return Document(text.page_content, id=_uuid(str(text.id)), metadata={**text.metadata, _ID: str(text.id)})
+
+
+def _given(found: Document) -> Document:
+    """A text as it was given, from what a store gives back of it."""
+    from rag_transformers.stores.shelves import plain
+
+    if _ID not in found.metadata:
+        return found
+    metadata = plain(found.metadata)
+    return Document(found.page_content, id=metadata.pop(_ID), metadata=metadata)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,198 @@
+"""Changes of an index under odd circumstances: stopped, repeated, nested, beside strangers; nothing is paid or lost."""
+
+import asyncio
+import json
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.runnables import RunnableLambda
+from scripted_model import ScriptedChatModel, hash_reply
+
+from rag_transformers import Chunker, Extraction, GraphIndex, Vertex
+from rag_transformers.documents import load_documents, sources_under
+from rag_transformers.errors import ModelUnreachableError, StorageError, UsageError
+
+EMBEDDINGS = DeterministicFakeEmbedding(size=8)
+
+
+def doc(text: str, source: str, **metadata: Any) -> Document:
+    return Document(text, metadata={"source": source, **metadata})
+
+
+def opened(folder: Path, *given: Any, **options: Any) -> GraphIndex:
+    return GraphIndex.open(folder, *given, embeddings=EMBEDDINGS, **{"reports": False, **options})
+
+
+def named(number: int) -> Document:
+    return doc(f"Person {chr(65 + number)}mos Vale met Ada Moss at Pier {number}.", f"{number:02}")
+
+
+async def test_a_change_that_is_cancelled_asks_nothing_more_and_what_came_is_kept(tmp_path: Path) -> None:
+    llm = ScriptedChatModel(reply=hash_reply, delay=0.05)
+    documents = [named(number) for number in range(16)]
+    with opened(tmp_path / "i", llm, concurrency=2) as index:
+        adding = asyncio.ensure_future(index.aadd(documents))
+        while len(llm.calls) < 4:
+            await asyncio.sleep(0.005)
+        adding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await adding
+        asked = len(llm.calls)
+        await asyncio.sleep(0.3)
+        assert len(llm.calls) == asked <= 8
+    with opened(tmp_path / "i", llm, concurrency=2) as index:
+        assert (await index.aadd(documents)).added == 16
+    assert sum("[Text]:" in call.prompt for call in llm.calls) <= 16 + 2  # those in flight, at most, again
+
+
+def test_a_text_that_stands_in_many_places_is_asked_about_once(tmp_path: Path) -> None:
+    """Where it stands first: so the graph does not depend on which of several replies comes last."""
+    shared = "Ada Moss founded Grain Trust at Pier 6."
+    exports = []
+    for run in range(3):
+        dice = random.Random(run)
+
+        def reply(prompt: str, dice: random.Random = dice) -> str:
+            time.sleep(dice.random() / 50)
+            return hash_reply(prompt)
+
+        llm = ScriptedChatModel(reply=reply)
+        with opened(tmp_path / str(run), llm, chunker=Chunker(12, 0, counter=lambda text: len(text.split()))) as index:
+            documents = [doc(f"{shared} Person {end}mos owns the {end} mill of Lane {end}.", end) for end in "BCD"]
+            plan = index.plan(documents)
+            report = index.add(documents)
+            assert plan.calls == report.extracted == len(llm.calls) < index.stats()["chunks"]
+            exports.append([(v.name, v.descriptions) for v in index.graph.vertices()])
+    assert exports[0] == exports[1] == exports[2]
+
+
+@pytest.mark.parametrize("name", ["shop?new", "a%20b", "p%41q#r", "a b", "水厂"])
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    foreign = tmp_path / name.partition("?")[0]
+    if "?" in name:
+        foreign.write_bytes(b"somebody else's")
+    with opened(tmp_path / name) as index:
+        index.add(named(1))
+    with opened(tmp_path / name) as index:
+        assert index.sources() == ["01"]
+    assert "?" not in name or foreign.read_bytes() == b"somebody else's"
+
+
+def test_only_what_a_file_gave_is_taken_out_with_it() -> None:
+    sources = ["docs/a.txt", "docs#1/b.txt", "docs/t.csv#7", "t.csv#1", "https://a.org/x.md", "note"]
+    assert sources_under(["docs"], sources) == ["docs/a.txt", "docs/t.csv#7"]
+    assert sources_under(["t.csv"], sources) == ["t.csv#1"]
+    assert sources_under(["."], sources) == ["docs/a.txt", "docs#1/b.txt", "docs/t.csv#7", "t.csv#1"]
+
+
+def test_an_index_within_the_documents_is_none_of_them(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ada Moss founded Grain Trust.", encoding="utf-8")
+    for _ in range(2):
+        with opened(tmp_path / "index") as index:
+            index.add(tmp_path, sync=tmp_path)
+            assert [Path(source).name for source in index.sources()] == ["a.txt"]
+    assert len(load_documents(tmp_path)) == 1
+
+
+def test_repair_is_refused_while_this_process_has_the_index_open(tmp_path: Path) -> None:
+    with opened(tmp_path / "i") as index:
+        index.add(named(1))
+        with pytest.raises(StorageError, match="is open in this process: close the other index"):
+            GraphIndex.repair(tmp_path / "i", EMBEDDINGS)
+        assert index.add(named(2)).added == 1
+    assert GraphIndex.repair(tmp_path / "i", EMBEDDINGS).documents == 2
+
+
+def test_a_folder_that_was_moved_is_not_written_to(tmp_path: Path) -> None:
+    with opened(tmp_path / "i") as index:
+        index.add(named(1))
+        (tmp_path / "i").rename(tmp_path / "j")
+        with pytest.raises(StorageError, match="was moved, deleted or made anew since it was opened"):
+            index.add(named(2))
+
+
+def test_a_change_within_a_change_is_refused(tmp_path: Path) -> None:
+    found: list[str] = []
+
+    def nested(chunk: Document) -> Extraction:
+        try:
+            index.add(named(2))
+        except UsageError as error:
+            found.append(str(error))
+        return Extraction([("Ada Moss", "")])
+
+    with opened(tmp_path / "i", extractor=RunnableLambda(nested)) as index:
+        assert index.add(named(1)).added == 1
+    assert found == ["the index is being changed here: it cannot be changed within an extractor or a model"]
+
+
+def test_two_threads_change_one_after_the_other(tmp_path: Path) -> None:
+    with opened(tmp_path / "i") as index:
+        threads = [threading.Thread(target=index.add, args=[named(number)]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(index.sources()) == ["00", "01", "02", "03"]
+
+
+def test_a_first_run_that_fails_takes_back_only_what_is_its_own(tmp_path: Path) -> None:
+    def unreachable(prompt: Any) -> str:
+        raise ModelUnreachableError("no server")
+
+    llm: RunnableLambda[Any, str] = RunnableLambda(unreachable)
+    with opened(tmp_path / "i", llm) as index:
+        (tmp_path / "i").mkdir()
+        (tmp_path / "i" / "mine.txt").write_text("mine", encoding="utf-8")
+        with pytest.raises((ModelUnreachableError, UsageError)):
+            index.add(named(1))
+    assert [path.name for path in (tmp_path / "i").iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("metadata", [{("a", 1): "x"}, {"me": []}])
+def test_metadata_that_cannot_be_kept_are_named(tmp_path: Path, metadata: dict[Any, Any]) -> None:
+    if "me" in metadata:
+        metadata["me"].append(metadata["me"])
+    bad = Document.model_construct(page_content="Ada left.", metadata={"source": "a.txt", **metadata})
+    with opened(tmp_path / "i") as index, pytest.raises(UsageError, match=r"the metadata of 'a\.txt'"):
+        index.add(bad)
+
+
+def test_metadata_are_the_same_in_every_process(tmp_path: Path) -> None:
+    tags = doc("Ada left.", "a.txt", tags={"b", "a", "c"}, note="half \ud83d")
+    with opened(tmp_path / "i") as index:
+        index.add(tags)
+        assert index.add(tags).unchanged == 1
+        assert json.dumps(index.chunks()[0].metadata["tags"]) == '["a", "b", "c"]'
+
+
+def test_a_field_of_a_file_cannot_stand_in_for_a_source(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        'id,text,given_metadata,rag_transformers.given\n1,"Ada Moss founded Grain Trust.",x,"{}"\n', encoding="utf-8"
+    )
+    with opened(tmp_path / "i") as index:
+        index.add(tmp_path / "a.csv")
+        (citation,) = index.query("Who founded Grain Trust?").citations
+        assert citation.source.endswith("a.csv#1")
+
+
+def test_what_a_user_does_to_the_graph_is_not_the_index_s(tmp_path: Path) -> None:
+    with opened(tmp_path / "i") as index:
+        index.add(named(1))
+        index.graph.upsert_vertex(Vertex("Forged"))
+        index.add(named(2))
+        assert "Forged" not in index.graph
+
+
+def test_another_way_to_cut_is_another_document(tmp_path: Path) -> None:
+    text = doc("Ada Moss founded Grain Trust. Orrin Vale repaired the mill at Mill Lane.", "a")
+    with opened(tmp_path / "i", chunker=Chunker(20, 0, counter=lambda text: len(text.split()))) as index:
+        index.add(text)
+    with opened(tmp_path / "i", chunker=Chunker(20, 0, counter=len)) as index:
+        assert index.add(text).changed == 1
