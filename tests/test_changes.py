@@ -25,8 +25,8 @@ def doc(text: str, source: str, **metadata: Any) -> Document:
     return Document(text, metadata={"source": source, **metadata})
 
 
-def opened(folder: Path, *given: Any, **options: Any) -> GraphIndex:
-    return GraphIndex.open(folder, *given, embeddings=EMBEDDINGS, **{"reports": False, **options})
+def opened(folder: Path, llm: Any = None, **options: Any) -> GraphIndex:
+    return GraphIndex.open(folder, llm, EMBEDDINGS, **{"reports": False, **options})
 
 
 def named(number: int) -> Document:
