@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+pytest.register_assert_rewrite("store_rules")
 from fake_server import FakeServer
 from hypothesis import settings
 
