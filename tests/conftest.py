@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-pytest.register_assert_rewrite("store_rules")
 from fake_server import FakeServer
 from hypothesis import settings
+
+pytest.register_assert_rewrite("store_rules")
 
 settings.register_profile("rag-transformers", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("rag-transformers")
