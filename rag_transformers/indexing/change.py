@@ -312,6 +312,7 @@ class Change:
 
     def _look_through(self) -> None:
         """See that what holds can be read, before anything is paid for what is to come on top of it."""
+        self._folder.records.check_all()
         self.folded = folded(self._draft, self._made, self.folded)
         communities_of(self._draft, self._made)
         reports_of(self._draft, self._made)

@@ -266,6 +266,17 @@ class Records:
                 f"{state.documents} and {state.chunks} were written; restore it from a copy"
             )
 
+    def check_all(self) -> None:
+        """See that every document, chunk and search structure is what was written.
+
+        Raises:
+            IndexDamagedError: One is not.
+        """
+        self.check_counts()
+        self.chunks()
+        for (name,) in self._rows(select(_structures.c.name).distinct()):
+            self.structure(name)
+
     def text_length(self) -> int:
         """Characters of all chunks."""
         ((length,),) = self._rows(select(func.coalesce(func.sum(_chunks.c.length), 0)))
