@@ -309,16 +309,15 @@ class IndexFolder:
         """Tell a folder whose making was stopped from one that has lost its manifest."""
         from rag_transformers.stores.records import Records
 
-        path = self.path / _RECORDS
-        if path.is_file() and path.stat().st_size:
-            records = Records(path)
+        path, generation = self.path / _RECORDS, 0
+        with contextlib.suppress(IndexDamagedError, StorageError):  # it is being made now, or its making was stopped
+            records = Records(path, create=False)
             try:
-                if records.generation():
-                    raise IndexDamagedError(
-                        f"{self.path / NAME} is missing: rag-transformers repair {self.path} makes it anew"
-                    )
+                generation = records.generation()
             finally:
                 records.close()
+        if generation:
+            raise IndexDamagedError(f"{self.path / NAME} is missing: rag-transformers repair {self.path} makes it anew")
 
     def _check_name(self) -> None:
         if self.manifest and self.manifest.embeddings != embeddings_name(self._given):
