@@ -13,8 +13,8 @@ from torture.scenes import EXPORT, READERS, SNAPSHOT, Prepared, Scene, paid, suc
 from torture.tallies import LONG, SEED, count
 
 SCENES = ("index", "add", "delete", "rebuild")
-KILLS = 50 if LONG else 4
-POINTS = 3  # of a scene in the short form
+KILLS = 50 if LONG else 2
+POINTS = 2  # of a scene in the short form
 _STOPPED = ("there is no index in", "no finished index")
 
 

@@ -16,7 +16,7 @@ from torture.child import LetterEmbeddings
 from torture.snapshots import snapshot
 from torture.tallies import LONG, SEED, count
 
-SEQUENCES = 200 if LONG else 3
+SEQUENCES = 200 if LONG else 2
 STEPS = 6
 _SENTENCES = (
     "Ada Moss keeps the accounts of the mill at Mill Lane. ",
