@@ -791,3 +791,17 @@ def test_the_command_line_takes_a_timeout_and_ends_with_1_where_a_part_was_done(
 def test_every_command_that_asks_a_model_has_a_timeout_of_two_minutes(command: str) -> None:
     assert _parser().parse_args(command.split()).timeout == 120
     assert _parser().parse_args([*command.split(), "--timeout", "7.5"]).timeout == 7.5
+
+
+def test_a_prompt_that_the_server_cut_silently_is_the_reason_that_is_told(tmp_path: Path) -> None:
+    """A server with too small a context reads the end of the prompt: what is told names that, and both numbers."""
+    from langchain_core.messages import AIMessage
+    from langchain_core.runnables import RunnableLambda
+
+    from rag_transformers import GraphExtractor
+
+    usage = {"input_tokens": 300, "output_tokens": 5, "total_tokens": 305}
+    llm: Any = RunnableLambda(lambda prompt: AIMessage("Hello! How can I help?", usage_metadata=usage))
+    with pytest.raises(ReplyError, match=r"num_ctx.*and of a half of it: .*no records") as told:
+        GraphExtractor(llm, counter=lambda text: len(text.split())).invoke("Ada Moss left for Fen Mill. " * 60)
+    assert "300" in str(told.value)

@@ -20,6 +20,7 @@ from rag_transformers.errors import (
     NoIndexError,
     RagTransformersError,
     StorageError,
+    UsageError,
 )
 from rag_transformers.files import replacing
 from rag_transformers.stores.chroma_folder import ChromaFolder
@@ -299,3 +300,17 @@ def test_a_deleted_document_leaves_no_reply_and_no_vector(tmp_path: Path) -> Non
         held = index._folder.made.vectors([text_key(text) for text in shared.values()])
         assert list(held) == [text_key(TEXTS["pier"])]
         assert "沈若楠" not in (tmp_path / "i" / "made.sqlite").read_bytes().decode("utf-8", "ignore")
+
+
+def test_an_application_s_own_client_is_passed_in_or_named(tmp_path: Path) -> None:
+    import chromadb
+    from chromadb.config import Settings
+
+    app = chromadb.PersistentClient(str(tmp_path / "i" / "chroma"), Settings(anonymized_telemetry=False))
+    with opened(tmp_path / "i") as index, pytest.raises(UsageError, match="pass it in"):
+        index.add(documents())
+    with GraphIndex.open(tmp_path / "i", embeddings=EMBEDDINGS, client=app) as index:
+        index.add(documents())
+        assert index.delete("pier")
+        assert index.retrieve("mill")
+    app.close()

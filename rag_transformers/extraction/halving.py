@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 
 from rag_transformers.borders import Rank, borders
 from rag_transformers.conversation import Talk, place_of
-from rag_transformers.errors import ContextOverflowError, ReplyError
+from rag_transformers.errors import ContextOverflowError, ModelError, ReplyError
 from rag_transformers.extraction.gleaning import merged
 from rag_transformers.graph import Extraction
 
@@ -75,9 +75,11 @@ def asked_in_parts(
     Raises:
         ModelError: What came of the chunk, or of the first part that failed; a ReplyError has what was read before it.
     """
+    cause: ModelError | None = None
     try:
         return (yield from asked(chunk, variables))
     except ContextOverflowError as error:
+        cause = error
         if variables.get("history"):
             variables = {**variables, "history": ""}
             return (yield from asked_in_parts(asked, chunk, variables, count, replies_too=replies_too, is_part=is_part))
@@ -95,8 +97,16 @@ def asked_in_parts(
             own = {**variables, "text": part.page_content}
             more = yield from asked_in_parts(asked, part, own, count, replies_too=replies_too, is_part=True)
         except ReplyError as error:
-            error.extraction = merged(found, error.extraction or Extraction())
-            raise
+            said = merged(found, error.extraction or Extraction())
+            if cause is None or str(cause) in str(error):
+                error.extraction = said
+                raise
+            raise ReplyError(
+                f"{cause}; and of a half of it: {error}",
+                reply=error.reply,
+                finish_reason=error.finish_reason,
+                extraction=said,
+            ) from error
         found = merged(found, more)
     return found
 

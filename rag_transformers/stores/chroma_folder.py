@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rag_transformers.errors import IndexDamagedError, RagTransformersError, StorageError
+from rag_transformers.errors import IndexDamagedError, RagTransformersError, StorageError, UsageError
 from rag_transformers.files import replacing
 from rag_transformers.models import error_line
 
@@ -68,7 +68,7 @@ class ChromaFolder:
         Raises:
             IndexDamagedError: The seal cannot be read.
         """
-        return self._seal().closed
+        return self._own is not None or self._seal().closed
 
     def is_settled(self, generation: int) -> bool:
         """Whether it holds what this generation of the records says, and nothing else.
@@ -80,7 +80,7 @@ class ChromaFolder:
             IndexDamagedError: The seal cannot be read.
         """
         seal = self._seal()
-        return seal.closed and not seal.ahead and seal.generation == generation
+        return self._own is not None or (seal.closed and not seal.ahead and seal.generation == generation)
 
     def check(self, generation: int) -> None:
         """See that the files are those that were written; nothing is known while somebody writes to them.
@@ -93,7 +93,7 @@ class ChromaFolder:
         """
         with self._lock, self._alone() as alone:
             seal = self._seal()
-            if not alone or not seal.closed or self._depth:
+            if self._own is not None or not alone or not seal.closed or self._depth:
                 return
             if seal.generation > generation:
                 raise IndexDamagedError(
@@ -210,6 +210,15 @@ class ChromaFolder:
         if is_open(self.path):  # it would go on with files that are no longer there
             raise StorageError(f"{self.path} is open in this process: close the other index on it first")
 
+    def _check_not_shared(self) -> None:
+        """Tell an application's client, which writes to a file when it opens the folder, from damage."""
+        from rag_transformers.stores.chroma import is_open
+
+        if self._client is None and is_open(self.path):
+            raise UsageError(
+                f"a Chroma client is open on {self.path} in this process: pass it in (client=...), or close it first"
+            )
+
     def _connected(self) -> Any:
         """The client, opened anew where others have written since."""
         if self._own is not None:
@@ -266,7 +275,8 @@ class ChromaFolder:
     def _seal(self) -> _Seal:
         path = self._index / _SEAL
         if not path.exists():
-            if self.path.exists():
+            if self.path.exists() and self._own is None:
+                self._check_not_shared()
                 raise IndexDamagedError(f"{path} is missing; {self._way_out()}")
             return _Seal()
         try:
@@ -287,6 +297,7 @@ class ChromaFolder:
         for name in sorted({*found, *seal.files}):
             what = "is missing" if name not in found else "is damaged" if name in seal.files else "does not belong here"
             if found.get(name) != seal.files.get(name):
+                self._check_not_shared()
                 raise IndexDamagedError(f"{self.path / name} {what}; {self._way_out()}")
 
     def _files(self) -> dict[str, str]:

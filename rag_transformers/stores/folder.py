@@ -77,6 +77,7 @@ class IndexFolder:
         self._made: Made | None = None
         self._sentences: tuple[VectorStore, VectorIndex] | None = None
         self._opened: tuple[int, int] | None = None  # which file the records are
+        self._strange: set[str] = set()  # what was there before the index was made
         if self.manifest is None:
             self._check_unfinished()
         self._check_name()
@@ -130,6 +131,7 @@ class IndexFolder:
         if self.manifest is not None:
             return False
         self._check_unfinished()
+        self._strange = {each.name for each in self.path.iterdir()} - set(lock.FILES)
         manifest = Manifest(embeddings_name(self._given), language=self._language)
         try:
             self._open(create=True)
@@ -146,7 +148,7 @@ class IndexFolder:
     def discard(self) -> None:
         """Take back a folder that was just made, before anything was stored in it."""
         self.close()
-        for name in sorted({NAME, *_OURS}):
+        for name in sorted({NAME, *_OURS} - self._strange):
             place = self.path / name
             if place.is_dir():
                 shutil.rmtree(place)
