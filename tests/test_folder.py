@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -306,7 +307,7 @@ def test_an_application_s_own_client_is_passed_in_or_named(tmp_path: Path) -> No
     import chromadb
     from chromadb.config import Settings
 
-    app = chromadb.PersistentClient(str(tmp_path / "i" / "chroma"), Settings(anonymized_telemetry=False))
+    app: Any = chromadb.PersistentClient(str(tmp_path / "i" / "chroma"), Settings(anonymized_telemetry=False))
     with opened(tmp_path / "i") as index, pytest.raises(UsageError, match="pass it in"):
         index.add(documents())
     with GraphIndex.open(tmp_path / "i", embeddings=EMBEDDINGS, client=app) as index:
