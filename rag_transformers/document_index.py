@@ -6,22 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
-from pydantic import field_validator
 
 from rag_transformers.chunking import source_of
 from rag_transformers.documents import fingerprint
 from rag_transformers.documents.given import stored_as
-from rag_transformers.errors import NoIndexError, UsageError, check_count
-from rag_transformers.index import GraphIndex
+from rag_transformers.errors import NoIndexError, UsageError
 from rag_transformers.indexing.outcomes import IndexReport
+from rag_transformers.retrieval.graph_retriever import GraphRetriever
 
 __all__ = ["GraphDocumentIndex"]
 
 
-class GraphDocumentIndex(DocumentIndex):
+class GraphDocumentIndex(GraphRetriever, DocumentIndex):
     """An index for ``langchain_core.indexing.index(docs, record_manager, document_index, cleanup=...)``.
 
     A document is known by its ``id``; without one, by its source. Of several documents of one source and without ids in
@@ -37,6 +35,7 @@ class GraphDocumentIndex(DocumentIndex):
         k: How many chunks at most are found, at least 1.
 
     >>> import tempfile
+    >>> from rag_transformers import GraphIndex
     >>> with tempfile.TemporaryDirectory() as folder, GraphIndex.open(folder) as index:
     ...     documents = index.as_document_index()
     ...     told = documents.upsert([Document("Ada Moss founded Grain Trust.", id="7", metadata={"source": "a.txt"})])
@@ -45,14 +44,6 @@ class GraphDocumentIndex(DocumentIndex):
     >>> told["succeeded"], found[0].metadata["source"], found[0].metadata["document_id"], given[0].metadata
     (['7'], 'a.txt', '7', {'source': 'a.txt'})
     """
-
-    index: GraphIndex
-    k: int = 10
-
-    @field_validator("k", mode="before")
-    @classmethod
-    def _checked(cls, k: Any) -> int:
-        return check_count("k", k)
 
     def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Add documents, or put them in the place of those that have their id.
@@ -116,16 +107,6 @@ class GraphDocumentIndex(DocumentIndex):
             return self.index.sources()
         except NoIndexError:
             return []
-
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
-    ) -> list[Document]:
-        return self.index.retrieve(query, self.k if k is None else k)
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
-    ) -> list[Document]:
-        return await self.index.aretrieve(query, self.k if k is None else k)
 
 
 def _named(items: Sequence[Document]) -> dict[str, Document]:

@@ -6,11 +6,8 @@ changes nothing, and a run that was killed goes on where it stopped.
 """
 
 import asyncio
-import contextlib
-import contextvars
-import threading
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -21,27 +18,23 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from rag_transformers.answers.asker import Asker
 from rag_transformers.answers.querying import Answer
 from rag_transformers.answers.voice import Voice
-from rag_transformers.chunking import Chunker, source_of
+from rag_transformers.chunking import Chunker
 from rag_transformers.communities import Community
 from rag_transformers.concurrency import Run, arun, arun_stream, run, run_stream
-from rag_transformers.documents import load_documents, sources_under
 from rag_transformers.documents.given import as_given
-from rag_transformers.documents.plain import plain_metadata
-from rag_transformers.errors import ModelError, UsageError, check_count
-from rag_transformers.extraction.llm_extractor import LLMExtractor
+from rag_transformers.documents.inputs import Documents, Paths, given_documents
+from rag_transformers.errors import UsageError, check_count
 from rag_transformers.graph import Extraction
-from rag_transformers.indexing.change import Change, Folded, Stages, folded
-from rag_transformers.indexing.ingestion import Ingestion
+from rag_transformers.indexing.changes import Changes, Settings
+from rag_transformers.indexing.fold import CurrentGraph
 from rag_transformers.indexing.outcomes import Failure, IndexPlan, IndexReport, Progress, StageReport
 from rag_transformers.indexing.repair import RepairReport, repair
 from rag_transformers.indexing.reporting import communities_of, reports_of
-from rag_transformers.models import model_key, optional_llm
+from rag_transformers.models import optional_llm
 from rag_transformers.prompts import PromptPack, as_pack
-from rag_transformers.reports import Report, ReportWriter
+from rag_transformers.reports import Report
 from rag_transformers.retrieval.searching import Searcher, plain_chunk
 from rag_transformers.stores.folder import IndexFolder
-from rag_transformers.stores.vectors import text_key
-from rag_transformers.text import encodable
 from rag_transformers.tracing import traced, traced_stream
 
 if TYPE_CHECKING:
@@ -53,11 +46,6 @@ if TYPE_CHECKING:
     from rag_transformers.tokens import TokenCounter
 
 __all__ = ["Contents", "Failure", "GraphIndex", "IndexPlan", "IndexReport", "Progress", "RepairReport", "StageReport"]
-
-_changed: contextvars.ContextVar["GraphIndex | None"] = contextvars.ContextVar("rag_transformers_index", default=None)
-
-Documents = str | Path | Document | Iterable[str | Path | Document]
-Paths = str | Path | Iterable[str | Path]
 
 
 class Contents(NamedTuple):
@@ -75,38 +63,19 @@ class GraphIndex:
     stored. One object may be used from several threads and event loops.
     """
 
-    def __init__(
-        self,
-        folder: IndexFolder,
-        *,
-        llm: Runnable[Any, Any] | None,
-        extractor: Runnable[Any, Extraction] | None,
-        chunker: Chunker,
-        language: str,
-        concurrency: int,
-        max_context_tokens: int,
-        reports: bool,
-        prompts: PromptPack,
-    ) -> None:
+    def __init__(self, folder: IndexFolder, settings: Settings, max_context_tokens: int) -> None:
         self._folder = folder
-        self._llm = llm
-        self._extractor = extractor
-        self._chunker = chunker
-        self._language = language
-        self._prompts = prompts
-        self._concurrency = concurrency
-        self._writing = asyncio.Lock()  # of the library's own loop, on which all writing is done
-        self._folding = threading.Lock()
-        self._folded: tuple[int, Folded] | None = None  # the graph, and of which generation it is
-        self._searcher = Searcher(folder)
-        self._reports = reports
+        self._settings = settings
+        self._current = CurrentGraph(folder)
+        searcher = Searcher(folder)
+        self._changes = Changes(folder, settings, searcher, self._current)
         self._asker = Asker(
             folder,
-            self._searcher,
-            lambda: self.graph,
-            llm=llm,
-            counter=chunker.counter,
-            voice=Voice(language, prompts),
+            searcher,
+            self._current.graph,
+            llm=settings.llm,
+            counter=settings.chunker.counter,
+            voice=Voice(settings.language, settings.prompts),
             max_context_tokens=max_context_tokens,
         )
 
@@ -175,17 +144,8 @@ class GraphIndex:
             raise UsageError(f"extractor is a {kind}; give a Runnable: RunnableLambda makes one of a function")
         given = embeddings or _default_embeddings()
         folder = IndexFolder(Path(path), given, language, embedding_batch_size, client, vector_store)
-        return cls(
-            folder,
-            llm=llm,
-            extractor=extractor,
-            chunker=chunker or Chunker(),
-            language=language,
-            concurrency=concurrency,
-            max_context_tokens=max_context_tokens,
-            reports=reports,
-            prompts=pack,
-        )
+        settings = Settings(llm, extractor, chunker or Chunker(), language, pack, concurrency, reports)
+        return cls(folder, settings, max_context_tokens)
 
     # Adding
 
@@ -237,18 +197,7 @@ class GraphIndex:
             documents: As for :meth:`add`.
             sync: As for :meth:`add`.
         """
-        given = _documents(documents, may_be_empty=bool(sync))
-        exists = self._folder.exists
-        records, made = (self._folder.records, self._folder.made) if exists else (None, None)
-        work = Ingestion(made, records, self._chunker, self._extracting(), Run(self._concurrency))
-        fresh, _, _ = work.fresh(given)
-        sources = {document.metadata["source"] for document in fresh}
-        unchanged = [document for document in given if document.metadata["source"] not in sources]
-        chunks = [chunk for document in fresh for chunk in self._chunker.split(document)] + work.pending(unchanged)
-        asked = work.unknown(chunks)
-        removed = len(self._gone(given, sync)) if exists else 0
-        found = len(chunks) - len(asked)
-        return IndexPlan(len(given), len(unchanged), len(asked), *self._cost(asked), found=found, removed=removed)
+        return self._changes.plan(given_documents(documents, bool(sync)), sync)
 
     def delete(self, source: str | Iterable[str], *, config: RunnableConfig | None = None) -> bool:
         """Remove a document with all that was made of it, or several.
@@ -380,7 +329,7 @@ class GraphIndex:
     @property
     def counter(self) -> "TokenCounter":
         """Counts tokens, for all limits of this index."""
-        return self._chunker.counter
+        return self._settings.chunker.counter
 
     @property
     def graph(self) -> "MemoryGraph":
@@ -389,14 +338,7 @@ class GraphIndex:
         Raises:
             NoIndexError: There is no index yet.
         """
-        generation = self._folder.records.generation()
-        with self._folding:
-            if self._folded is None or self._folded[0] != generation:
-                previous = self._folded[1] if self._folded else None
-                self._folded = self._folder.reading(
-                    lambda records: (records.generation(), folded(records, self._folder.made, previous))
-                )
-            return self._folded[1].graph
+        return self._current.graph()
 
     def stats(self) -> dict[str, Any]:
         """What the index holds, and what it was made with.
@@ -405,14 +347,14 @@ class GraphIndex:
             NoIndexError: There is no index yet.
             IndexDamagedError: A file of it has changed or is gone.
         """
-        known, graph, state = self._folder.known, self.graph, self._folder.state
+        known, state, (graph, communities, reports) = self._folder.known, self._folder.state, self.contents()
         self._folder.stores.check(state.generation)
         return {
             **self._folder.records.counts(),
             "vertices": graph.vertex_count,
             "edges": graph.edge_count,
-            "communities": len(self.communities),
-            "reports": len(self.reports),
+            "communities": len(communities),
+            "reports": len(reports),
             "embeddings": known.embeddings,
             "language": known.language,
             "generation": state.generation,
@@ -470,21 +412,24 @@ class GraphIndex:
         Raises:
             NoIndexError: There is no index yet.
         """
-        return run(traced("GraphIndex.rebuild", lambda: self._rebuild(on_progress), {}, config))
+        return run(traced("GraphIndex.rebuild", lambda: self._changes.rebuild(on_progress), {}, config))
 
     async def arebuild(
         self, *, on_progress: Callable[[Progress], None] | None = None, config: RunnableConfig | None = None
     ) -> IndexReport:
         """Find the communities as if the index were new; see :meth:`rebuild`."""
-        return await arun(traced("GraphIndex.rebuild", lambda: self._rebuild(on_progress), {}, config))
+        return await arun(traced("GraphIndex.rebuild", lambda: self._changes.rebuild(on_progress), {}, config))
 
     @staticmethod
-    def repair(path: str | Path, embeddings: "Embeddings | None" = None) -> RepairReport:
+    def repair(
+        path: str | Path, embeddings: "Embeddings | None" = None, *, vector_store: "MakeStore | None" = None
+    ) -> RepairReport:
         """Check the databases of an index, and make its search structure, and a lost manifest, anew from the records.
 
         Args:
             path: The folder.
             embeddings: Those that the index was made with; they are asked only for vectors that were lost.
+            vector_store: As for :meth:`open`, where it was given there.
 
         Raises:
             NoIndexError: There is no index.
@@ -493,7 +438,7 @@ class GraphIndex:
             IndexMismatchError: The index was made with other embeddings, or by another version.
         """
         given = embeddings or _default_embeddings()
-        return repair(Path(path), lambda: IndexFolder(Path(path), given))
+        return repair(Path(path), lambda: IndexFolder(Path(path), given, make_store=vector_store))
 
     def close(self) -> None:
         """Give all files of the folder back, so that it may be moved or deleted."""
@@ -516,138 +461,18 @@ class GraphIndex:
         on_progress: Callable[[Progress], None] | None,
         config: RunnableConfig | None,
     ) -> IndexReport:
-        given = await asyncio.to_thread(_documents, documents, bool(sync))
+        given = await asyncio.to_thread(given_documents, documents, bool(sync))
         told = {"sources": [document.metadata["source"] for document in given]}
-        return await traced("GraphIndex.add", lambda: self._add(given, sync, on_progress), told, config)
+        return await traced("GraphIndex.add", lambda: self._changes.add(given, sync, on_progress), told, config)
 
     async def _traced_delete(
         self, source: str | Iterable[str], config: RunnableConfig | None
     ) -> tuple[bool, IndexReport]:
         sources = list(dict.fromkeys([source] if isinstance(source, str) else source))
-        return await traced("GraphIndex.delete", lambda: self._delete(sources), {"sources": sources}, config)
-
-    async def _add(
-        self, given: list[Document], sync: Paths, on_progress: Callable[[Progress], None] | None
-    ) -> IndexReport:
-        self._extracting()  # what is wrong with it is said before a folder is made
-        async with self._alone():
-            with self._folder.locked():
-                made_now = await asyncio.to_thread(self._folder.create)
-                try:
-                    return await self._added(given, sync, on_progress)
-                except Exception:
-                    if made_now and not await asyncio.to_thread(self._holds_anything):
-                        await asyncio.to_thread(self._folder.discard)
-                    raise
-
-    async def _added(
-        self, given: list[Document], sync: Paths, on_progress: Callable[[Progress], None] | None
-    ) -> IndexReport:
-        with self._changing(on_progress) as change:
-            await change.add(given, await asyncio.to_thread(self._gone, given, sync))
-            await change.derive()
-            return await self._finished(change)
-
-    async def _delete(self, sources: list[str]) -> tuple[bool, IndexReport]:
-        """Whether all were held, and what was done."""
-        known = set(await asyncio.to_thread(self.sources))
-        held = [each for each in sources if each in known]
-        async with self._alone():
-            with self._folder.locked(), self._changing() as change:
-                await change.remove(held)
-                await change.derive()
-                return len(held) == len(sources), await self._finished(change)
-
-    async def _rebuild(self, on_progress: Callable[[Progress], None] | None) -> IndexReport:
-        _ = self._folder.known
-        async with self._alone():
-            with self._folder.locked(), self._changing(on_progress) as change:
-                await change.remove(())
-                await change.derive(anew=True)
-                return await self._finished(change)
-
-    @contextlib.asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        """One change at a time; one within another, such as in an extractor of one's own, would wait for ever."""
-        if _changed.get() is self:
-            raise UsageError("the index is being changed here: it cannot be changed within an extractor or a model")
-        async with self._writing:
-            token = _changed.set(self)
-            try:
-                yield
-            finally:
-                _changed.reset(token)
-
-    @contextlib.contextmanager
-    def _changing(self, on_progress: Callable[[Progress], None] | None = None) -> Iterator[Change]:
-        """A change that begins with the last finished state."""
-        active = Run(self._concurrency)
-        with self._folder.records.draft() as draft, active.active():
-            previous = self._folded[1] if self._folded else None
-            try:
-                yield Change(self._folder, draft, self._stages(), self._searcher, active, previous, on_progress)
-            except BaseException:
-                active.stop(ModelError("the change was stopped"))  # what is still waiting for its turn is not asked
-                raise
-
-    async def _finished(self, change: Change) -> IndexReport:
-        report = await asyncio.to_thread(change.report)
-        if await asyncio.to_thread(lambda: change.is_needed):
-            await change.finish()
-            if change.folded:
-                with self._folding:
-                    self._folded = self._folder.records.generation(), change.folded
-        else:
-            await change.settle()
-        return report
-
-    def _gone(self, given: Sequence[Document], sync: Paths) -> list[str]:
-        """The sources of documents that are no longer in the files and folders that they came from."""
-        places = [sync] if isinstance(sync, str | Path) else list(sync)
-        there = {document.metadata["source"] for document in given}
-        return [source for source in sources_under(places, self.sources()) if source not in there]
-
-    def _holds_anything(self) -> bool:
-        """Whether a folder that was just made holds anything that was paid for."""
-        counts = self._folder.made.counts()
-        return self._folder.records.generation() > 0 or counts["extractions"] + counts["values"] > 0
-
-    def _stages(self) -> Stages:
-        offline = self._llm is None and self._extractor is None
-        return Stages(
-            chunker=self._chunker,
-            extractor=self._extracting,
-            summarizer=self._summarizer(),
-            writer=ReportWriter(self._llm if self._reports else None, **self._spoken()),
-            with_model=self._llm is not None,
-            names_ahead=not offline,  # the offline extractor's vertices are names already
-            name=text_key(model_key(self._llm), str(self._reports), self._language, *filter(None, [self._prompts.key])),
-        )
-
-    def _spoken(self) -> dict[str, Any]:
-        """What all stages have in common."""
-        return {"language": self._language, "counter": self._chunker.counter, "prompts": self._prompts}
-
-    def _summarizer(self) -> Runnable[Any, Any]:
-        from rag_transformers.summaries.summarising import ExtractiveSummarizeExtractor, SummarizeExtractor
-
-        if self._llm is None:
-            return ExtractiveSummarizeExtractor(**self._spoken())
-        return SummarizeExtractor(self._llm, **self._spoken())
-
-    def _extracting(self, history: Any = None) -> Runnable[Any, Extraction]:
-        if self._extractor is not None:
-            return self._extractor
-        if self._llm is None:
-            from rag_transformers.phrases import PhraseExtractor, offline_language
-
-            return PhraseExtractor(language=offline_language(self._language))
-        from rag_transformers.extraction import GraphExtractor
-
-        return GraphExtractor(self._llm, history, **self._spoken())
+        return await traced("GraphIndex.delete", lambda: self._changes.delete(sources), {"sources": sources}, config)
 
     async def _query(self, question: str, mode: str, k: int, config: RunnableConfig | None) -> Answer:
-        with Run(self._concurrency).active():
+        with Run(self._settings.concurrency).active():
             return await traced(
                 "GraphIndex.query", lambda: self._asker.answer(question, mode, k), {"question": question}, config
             )
@@ -658,17 +483,9 @@ class GraphIndex:
         def pieces() -> AsyncIterator[str | Answer]:
             return self._asker.stream(question, mode, k)
 
-        with Run(self._concurrency).active():
+        with Run(self._settings.concurrency).active():
             async for piece in traced_stream("GraphIndex.stream", pieces, {"question": question}, config):
                 yield piece
-
-    def _cost(self, chunks: Sequence[Document]) -> tuple[int, int]:
-        """Model calls for the extraction of chunks, and the tokens of their prompts."""
-        extractor = self._extracting()
-        if not isinstance(extractor, LLMExtractor):
-            return 0, 0
-        tokens = [extractor.prompt_tokens(chunk) for chunk in chunks]
-        return sum(count > 0 for count in tokens), sum(tokens)
 
 
 def _default_embeddings() -> "Embeddings":
@@ -683,25 +500,3 @@ def _all_held(held: bool, report: IndexReport) -> bool:
         told = f"{len(report.failed)} could not be made, and will be asked for at the next add: {report.failed[0]}"
         warnings.warn(f"after deleting, {told}", stacklevel=3)
     return held
-
-
-def _documents(given: Documents, may_be_empty: bool = False) -> list[Document]:
-    """The documents that were given, those of paths loaded; each with a source, and each source once."""
-    if not isinstance(given, str | Path | Document | Iterable) or isinstance(given, bytes):
-        raise UsageError(f"documents is {type(given).__name__}; give documents or paths, one or many")
-    listed = [given] if isinstance(given, str | Path | Document) else list(given)
-    for number, item in enumerate(listed):
-        if not isinstance(item, str | Path | Document):
-            raise UsageError(f"documents[{number}] is {type(item).__name__}; give a Document or a path")
-    loaded: dict[str, Document] = {}
-    for item in listed:
-        for document in [item] if isinstance(item, Document) else load_documents(item, may_be_empty=may_be_empty):
-            source = source_of(document)
-            if source in loaded and loaded[source].page_content != document.page_content:
-                raise UsageError(f"two different documents have the source {source!r}; give each its own")
-            source = encodable(source)
-            metadata = plain_metadata(source, {**document.metadata, "source": source})
-            loaded[source] = Document(encodable(document.page_content), metadata=metadata)
-    if not loaded and not may_be_empty:
-        raise UsageError("no documents were given")
-    return list(loaded.values())

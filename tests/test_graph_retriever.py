@@ -66,7 +66,7 @@ class TestTwoHops:
         with GraphIndex.open(tmp_path / "index") as index:
             index.add(documents(texts))
             found = sources(GraphRetriever(index=index, k=3).invoke(question))
-            known, vectors = index._searcher._state()
+            known, vectors = Searcher(index._folder)._state()
             near = vectors.near(index._folder.embeddings.embed_query(question))
             halves = (known.words.scores(question), near.chunks, fused(known.words.scores(question), near.chunks))
             place = list(texts).index(wanted)
@@ -89,7 +89,7 @@ class TestTwoHops:
         with GraphIndex.open(tmp_path / "index", extractor=RunnableLambda(read)) as index:
             index.add(documents(texts))
             vector = index._folder.embeddings.embed_query("what is Ana's?")
-            found: Found = index._searcher.find("what is Ana's?", vector, 4)
+            found: Found = Searcher(index._folder).find("what is Ana's?", vector, 4)
             assert found.names[:1] == ("ana",)
             assert "red house" in found.names
             assert index.graph.get_vertex("red house") is not None

@@ -21,6 +21,7 @@ from rag_transformers.communities import CommunityDetector
 from rag_transformers.concurrency import Run, together
 from rag_transformers.graph import Direction, Extraction
 from rag_transformers.indexing.deriving import Making, describe, descriptions_of, key_of, to_describe
+from rag_transformers.indexing.fold import Folded, folded
 from rag_transformers.indexing.ingestion import Extracted, Fresh, Ingestion
 from rag_transformers.indexing.outcomes import Failure, IndexReport, Progress, StageReport
 from rag_transformers.indexing.reporting import communities_of, find_communities, reports_of, write_reports
@@ -31,12 +32,9 @@ from rag_transformers.stores import MemoryGraph
 
 if TYPE_CHECKING:
     from rag_transformers.stores.folder import IndexFolder
-    from rag_transformers.stores.made import Made
-    from rag_transformers.stores.records import Draft, Records
+    from rag_transformers.stores.records import Draft
 
-__all__ = ["Change", "Folded", "Stages", "folded"]
-
-Order = list[tuple[str, str]]
+__all__ = ["Change", "Stages"]
 
 
 @dataclass(frozen=True)
@@ -60,42 +58,6 @@ class Stages:
     with_model: bool
     names_ahead: bool
     name: str
-
-
-@dataclass(frozen=True)
-class Folded:
-    """A graph, and the extractions that it is the fold of, by chunk, in reading order."""
-
-    graph: MemoryGraph
-    order: Order
-    version: int = 0
-
-    @property
-    def is_pure(self) -> bool:
-        """Whether nobody has changed the graph since."""
-        return self.graph.version == self.version
-
-
-def folded(records: "Records", made: "Made", previous: Folded | None = None) -> Folded:
-    """The fold of all extractions of one state in reading order, with the descriptions that hold.
-
-    Args:
-        records: The state.
-        made: Where the extractions are.
-        previous: Another fold, which is taken over where the new one only adds to it; it stays as it is.
-
-    Raises:
-        IndexDamagedError: An extraction is missing or cannot be read.
-    """
-    order = records.extraction_order()
-    graph, new = MemoryGraph(), order
-    if previous is not None and previous.is_pure and order[: len(previous.order)] == previous.order:
-        graph, new = previous.graph.copy(), order[len(previous.order) :]
-    found = made.extractions(key for _, key in new)
-    for id, key in new:
-        graph.add(found[key], id)
-    graph.summarise(descriptions_of(records, made))
-    return Folded(graph, order, graph.version)
 
 
 class Change:
@@ -140,6 +102,7 @@ class Change:
         self._state = draft.state()
         self._size = self._state.size
         self._idle = self._embedded = False
+        self._derived = self._state.derived  # what all that is made of the graph was made with
         self.folded = previous
         """The graph of the next state, once it is made."""
 
@@ -147,7 +110,7 @@ class Change:
     def is_needed(self) -> bool:
         """Whether there is anything that the next state has and the one before has not."""
         changes = self._counts.get("added", 0) + self._counts.get("changed", 0) + self._counts.get("removed", 0)
-        derived = self._derived() != self._state.derived
+        derived = self._derived != self._state.derived
         return not self._idle and (changes > 0 or derived or self._used() != self._before or self._embedded)
 
     async def add(self, given: Sequence[Document], gone: Sequence[str]) -> None:
@@ -204,6 +167,7 @@ class Change:
         """
         if self._idle:
             return
+        self._derived = ""
         with self._timed("fold"):
             self.folded = await asyncio.to_thread(folded, self._draft, self._made, self.folded)
         if self._run.stopped is not None:
@@ -213,8 +177,9 @@ class Change:
             making = Making(
                 self._draft, self._made, self._stages.summarizer, self._stages.with_model, self._run, self._on_progress
             )
-            described = await describe(making, to_describe(graph, self._stages.chunker.counter))
-            graph.summarise(descriptions_of(self._draft, self._made))
+            wanted = await asyncio.to_thread(to_describe, graph, self._stages.chunker.counter)
+            described = await describe(making, wanted)
+            await asyncio.to_thread(lambda: graph.summarise(descriptions_of(self._draft, self._made)))
             self.folded = replace(self.folded, version=graph.version)
         self._note("describe", described.made, described.kept, described.failed)
         with self._timed("communities"):
@@ -233,6 +198,8 @@ class Change:
             )
             await self._folder.embeddings.prepare(list(map(full_text, reported.reports.values())), self._size)
         self._note("report", reported.made, reported.kept, reported.failed)
+        if not (described.failed or reported.failed or self._run.stopped):
+            self._derived = self._stages.name
 
     async def finish(self) -> None:
         """Make the draft the state that everybody sees; what only a text that is gone had led to is deleted."""
@@ -260,7 +227,7 @@ class Change:
                 units=self._structure.units(),
                 vertices=graph.vertex_count,
                 edges=graph.edge_count,
-                derived=self._derived(),
+                derived=self._derived,
             )
         except BaseException:
             self._searcher.drop_kept()
@@ -348,10 +315,6 @@ class Change:
     def _is_derived(self) -> bool:
         """Whether all that is made of the graph was made, with what it would be made with now."""
         return self._state.derived == self._stages.name
-
-    def _derived(self) -> str:
-        failed = self._run.stopped is not None or any(failure.stage != "extract" for failure in self._failed)
-        return "" if failed else self._stages.name
 
     def _used(self) -> dict[str, set[str]]:
         """The keys of what the draft uses now."""

@@ -76,7 +76,7 @@ def open_chroma(path: str | Path | None = None, client: "ClientAPI | None" = Non
 
     folder = os.path.realpath(path)
     with _opening:
-        if _is_open_under_another_name(folder):
+        if set(_open_names(folder)) - {folder}:  # two systems on one folder would not see each other's writes
             raise UsageError(_already_open(folder))
         try:
             return chromadb.PersistentClient(path=folder, settings=Settings(anonymized_telemetry=False))
@@ -88,12 +88,7 @@ def open_chroma(path: str | Path | None = None, client: "ClientAPI | None" = Non
 
 def is_open(path: str | Path) -> bool:
     """Whether a client of this process is open on a folder."""
-    system = sys.modules.get("chromadb.api.shared_system_client")
-    if system is None:
-        return False
-    folder = os.path.realpath(path)
-    names = list(getattr(system.SharedSystemClient, "_identifier_to_system", {}))
-    return any(name != "ephemeral" and os.path.realpath(name) == folder for name in names)
+    return bool(_open_names(os.path.realpath(path)))
 
 
 def close_chroma(client: "ClientAPI") -> None:
@@ -308,12 +303,11 @@ def _already_open(where: str) -> str:
     )
 
 
-def _is_open_under_another_name(folder: str) -> bool:
-    # Two systems on one folder would not see each other's writes. Chroma compares the paths as they were spelled.
-    from chromadb.api.shared_system_client import SharedSystemClient
-
-    names = list(getattr(SharedSystemClient, "_identifier_to_system", {}))
-    return any(name not in (folder, "ephemeral") and os.path.realpath(name) == folder for name in names)
+def _open_names(folder: str) -> list[str]:
+    """The names under which a folder is open in this process; Chroma compares them as they were spelled."""
+    system = sys.modules.get("chromadb.api.shared_system_client")
+    names = list(getattr(system.SharedSystemClient, "_identifier_to_system", {})) if system else []
+    return [name for name in names if name != "ephemeral" and os.path.realpath(name) == folder]
 
 
 def _embed(store: "Chroma", texts: list[str]) -> "Vectors":

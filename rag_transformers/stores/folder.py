@@ -222,11 +222,6 @@ class IndexFolder:
                 self._sentences = store, VectorIndex(store, self.embeddings)
             return self._sentences[1]
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the search structure holds what the records say; else the next run mends what a stopped one left."""
-        return self.stores.is_settled(self.records.generation())
-
     def chunk_history(self) -> ChunkHistory:
         """The history of the chunks that were read, with the embeddings' own threshold where they have one."""
         threshold = float(getattr(self._given, "score_threshold", 0.3))
