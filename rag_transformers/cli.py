@@ -8,17 +8,15 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-import rag_transformers
+from rag_transformers.arguments import parser
 from rag_transformers.errors import ModelError, NoIndexError, RagTransformersError, UsageError
 
 if TYPE_CHECKING:
     from rag_transformers.index import GraphIndex, IndexReport, Progress
 
 __all__ = ["main"]
-
-_DESCRIPTION = "Documents into a knowledge graph and cited answers, with or without a model, in Chinese and English."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 done in part, 2 wrong usage or input.
     """
     _speak_utf8()
-    given = _parser().parse_args(arguments)
+    given = parser(_COMMANDS).parse_args(arguments)
     try:
         with _plain_warnings():
             code: int = given.run(given)
@@ -266,180 +264,6 @@ def _open_options(given: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="rag-transformers", description=_DESCRIPTION)
-    parser.add_argument("--version", action="version", version=f"rag-transformers {rag_transformers.__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-
-    index = commands.add_parser("index", help="read documents into an index")
-    index.add_argument(
-        "paths", nargs="+", metavar="PATH", help="files, folders or globs: .txt .md .json .jsonl .csv .pdf .docx"
-    )
-    index.add_argument("--out", required=True, metavar="DIR", help="the folder of the index")
-    index.add_argument("--chunk-size", type=int, default=1024, metavar="N", help="tokens of a chunk (default 1024)")
-    index.add_argument(
-        "--chunk-overlap", type=int, default=20, metavar="N", help="tokens that neighbours share (default 20)"
-    )
-    index.add_argument("--concurrency", type=int, default=16, metavar="N", help="model calls in flight (default 16)")
-    index.add_argument(
-        "--text-column", metavar="NAME", help="the column or field of the text in .csv, .json and .jsonl"
-    )
-    index.add_argument("--title-column", metavar="NAME", help="the column or field of the title")
-    index.add_argument("--encoding", metavar="NAME", help="the encoding of the files (default: UTF-8, else detected)")
-    index.add_argument("--no-reports", action="store_true", help="write the reports on communities without the model")
-    index.add_argument("--sync", action="store_true", help="take out documents that are gone from the PATHs given")
-    index.add_argument("--dry-run", action="store_true", help="say how many chunks, calls and tokens it would take")
-    index.set_defaults(run=_index)
-
-    query = commands.add_parser("query", help="answer a question from an index, with sources")
-    query.add_argument("out", metavar="DIR", help="the folder of the index")
-    query.add_argument("question", metavar="QUESTION")
-    query.add_argument("--mode", choices=("auto", "local", "global"), default="auto", help="how (default auto)")
-    query.add_argument("--k", type=int, default=10, metavar="N", help="chunks to answer from (default 10)")
-    query.add_argument("--json", action="store_true", help="print the same as data")
-    query.set_defaults(run=_query)
-
-    summarize = commands.add_parser("summarize", help="sum up files of any length")
-    summarize.add_argument(
-        "files", nargs="+", metavar="FILE", help="files, folders or globs: .txt .md .json .jsonl .csv .pdf .docx"
-    )
-    summarize.add_argument(
-        "--concurrency", type=int, default=16, metavar="N", help="model calls in flight (default 16)"
-    )
-    summarize.add_argument(
-        "--encoding", metavar="NAME", help="the encoding of the files (default: UTF-8, else detected)"
-    )
-    summarize.add_argument("--json", action="store_true", help="print data: an object, or a list for several files")
-    summarize.add_argument(
-        "--text-column", metavar="NAME", help="the column or field of the text in .csv, .json and .jsonl"
-    )
-    summarize.set_defaults(run=_summarize)
-
-    taken = commands.add_parser("import", help="make an index of what graphrag, LightRAG or nano-graphrag made")
-    taken.add_argument("source", metavar="SOURCE", help="the folder of its output, or its GraphML file")
-    taken.add_argument("--out", required=True, metavar="DIR", help="the folder of the index")
-    taken.add_argument("--no-reports", action="store_true", help="write the reports on communities without the model")
-    taken.set_defaults(run=_import)
-
-    delete = commands.add_parser("delete", help="remove documents from an index, with all that was made of them")
-    delete.add_argument("out", metavar="DIR", help="the folder of the index")
-    delete.add_argument("sources", nargs="+", metavar="SOURCE", help="as the sources of an answer name them")
-    delete.set_defaults(run=_delete)
-
-    rebuild = commands.add_parser("rebuild", help="find the communities anew and write the reports that changed")
-    rebuild.add_argument("out", metavar="DIR", help="the folder of the index")
-    rebuild.set_defaults(run=_rebuild)
-
-    repair = commands.add_parser(
-        "repair", help="check the databases of an index, and make what is derived anew from its records"
-    )
-    repair.add_argument("out", metavar="DIR", help="the folder of the index")
-    repair.set_defaults(run=_repair)
-
-    export = commands.add_parser("export", help="write the graph for other tools")
-    export.add_argument("out", metavar="DIR", help="the folder of the index")
-    export.add_argument("--format", required=True, choices=("graphml", "json", "csv", "cypher", "csv-neo4j"))
-    export.add_argument(
-        "-o", "--output", metavar="FILE", help="a file, a folder for csv (default: standard output; of csv the edges)"
-    )
-    export.set_defaults(run=_export)
-
-    view = commands.add_parser("view", help="make a page that shows the graph, to open in a browser")
-    view.add_argument("out", metavar="DIR", help="the folder of the index")
-    view.add_argument("-o", "--output", required=True, metavar="FILE", help="the HTML file")
-    view.set_defaults(run=_view)
-
-    stats = commands.add_parser("stats", help="say what an index holds")
-    stats.add_argument("out", metavar="DIR", help="the folder of the index")
-    stats.add_argument("--json", action="store_true", help="print the same as data")
-    stats.set_defaults(run=_stats)
-
-    mcp = commands.add_parser("mcp", help="offer an index to agents as an MCP server")
-    mcp.add_argument("out", metavar="DIR", help="the folder of the index")
-    mcp.add_argument(
-        "--port", type=_port, metavar="N", help="serve HTTP at http://127.0.0.1:N/mcp (default: standard input, output)"
-    )
-    mcp.set_defaults(run=_mcp)
-
-    for command in (index, taken, query, summarize, delete, rebuild, repair, export, view, stats, mcp):
-        unasked = (repair, export, view, stats)
-        _add_model_options(command, embeds=command is not summarize, asks=command not in unasked)
-    return parser
-
-
-def _add_model_options(command: argparse.ArgumentParser, embeds: bool = True, asks: bool = True) -> None:
-    models = command.add_argument_group(
-        "models", "Without --model nothing leaves this machine. The key is OPENAI_API_KEY."
-    )
-    models.add_argument("--model", type=_named, metavar="NAME", help="a chat model of an OpenAI-compatible server")
-    models.add_argument(
-        "--base-url", type=_named, metavar="URL", help="the server (default: OPENAI_BASE_URL, else OpenAI's)"
-    )
-    if embeds:
-        models.add_argument(
-            "--embedding-model", type=_named, metavar="NAME", help="an embedding model there (default: offline)"
-        )
-        models.add_argument(
-            "--embedding-batch-size",
-            type=_count,
-            default=128,
-            metavar="N",
-            help="texts in one request to it, where the server takes so many only (default 128)",
-        )
-    if asks:
-        models.add_argument(
-            "--timeout",
-            type=_seconds,
-            default=120.0,
-            metavar="SECONDS",
-            help="how long the server may be silent in one call, which is then made once more (default 120)",
-        )
-    models.add_argument(
-        "--language",
-        default="auto",
-        metavar="NAME",
-        help="auto, en, ja, zh, or a language of --prompts (default auto)",
-    )
-    models.add_argument(
-        "--prompts",
-        type=_named,
-        metavar="DIR",
-        help="your own prompts: a folder with the files that differ, or with a folder for each language",
-    )
-
-
-def _seconds(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < (seconds := float(text)) < float("inf"):
-            return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-
-
-def _count(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text):
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
-
-
-def _port(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) < 1 << 16:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 0 (any free one) to 65535")
-
-
-def _named(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("it is empty")
-    return text
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and where to read more."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
 @contextlib.contextmanager
 def _progress_bar(with_model: bool) -> Iterator[Callable[["Progress"], None]]:
     """A bar on standard error with rate and time left; with a model, calls and tokens so far."""
@@ -492,6 +316,21 @@ def _speak_utf8() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(**({} if stream.isatty() else {"encoding": "utf-8"}), errors="replace")
+
+
+_COMMANDS = {
+    "index": _index,
+    "query": _query,
+    "summarize": _summarize,
+    "import": _import,
+    "delete": _delete,
+    "rebuild": _rebuild,
+    "repair": _repair,
+    "export": _export,
+    "view": _view,
+    "stats": _stats,
+    "mcp": _mcp,
+}
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
 
 from rag_transformers import Chunker, GraphExtractor, GraphIndex
-from rag_transformers.cli import _parser, main
+from rag_transformers.arguments import COMMANDS, parser
+from rag_transformers.cli import main
 from rag_transformers.concurrency import Run, run
 from rag_transformers.errors import ContextOverflowError, ModelBusyError, ModelError, ModelUnreachableError, ReplyError
 from rag_transformers.extraction.halving import LEAST_TOKENS
@@ -790,8 +791,11 @@ def test_the_command_line_takes_a_timeout_and_ends_with_1_where_a_part_was_done(
 
 @pytest.mark.parametrize("command", ["index x --out y", "query x y", "summarize x", "rebuild x", "delete x y"])
 def test_every_command_that_asks_a_model_has_a_timeout_of_two_minutes(command: str) -> None:
-    assert _parser().parse_args(command.split()).timeout == 120
-    assert _parser().parse_args([*command.split(), "--timeout", "7.5"]).timeout == 7.5
+    assert parser(dict.fromkeys(COMMANDS, lambda given: 0)).parse_args(command.split()).timeout == 120
+    assert (
+        parser(dict.fromkeys(COMMANDS, lambda given: 0)).parse_args([*command.split(), "--timeout", "7.5"]).timeout
+        == 7.5
+    )
 
 
 def test_a_prompt_that_the_server_cut_silently_is_the_reason_that_is_told(tmp_path: Path) -> None:
