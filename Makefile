@@ -36,7 +36,7 @@ demo: .venv/installed
 	done
 
 test: .venv/installed-dev
-	.venv/bin/python -m pytest $(ARGS)
+	.venv/bin/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
 torture: .venv/installed-dev
 	RAG_TORTURE=long .venv/bin/python -m pytest tests/torture $(ARGS)

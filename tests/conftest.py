@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,9 @@ settings.load_profile("rag-transformers")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 USERS_OWN = ("OPENAI_", "AZURE_OPENAI_", "LANGCHAIN_", "LANGSMITH_", "CHROMA_", "TIKTOKEN_", "DATA_GYM_")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-TOKEN_TABLES = os.environ.get("TIKTOKEN_CACHE_DIR", "")
+TOKEN_TABLES = os.environ.setdefault("RAG_TEST_TOKEN_TABLES", os.environ.get("TIKTOKEN_CACHE_DIR", ""))
+_TALLIES = "fault suite"
+_told: list[str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,6 +32,28 @@ def pytest_configure(config: pytest.Config) -> None:
         if name.upper().startswith(USERS_OWN) or name.lower() in PROXIES:
             del os.environ[name]
     os.environ["TIKTOKEN_CACHE_DIR"] = str(config.rootpath / "tests" / "no-token-tables")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand on what the fault suite counted, where several processes share the tests."""
+    counted, handed_on = sys.modules.get("torture.tallies"), getattr(session.config, "workeroutput", None)
+    if counted and handed_on is not None:
+        handed_on[_TALLIES] = counted.lines()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take what one of those processes counted."""
+    _told.extend(getattr(node, "workeroutput", {}).get(_TALLIES, ()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what the fault suite did, and what was lost."""
+    counted = sys.modules.get("torture.tallies")
+    if told := [*_told, *(counted.lines() if counted else ())]:
+        terminalreporter.section(_TALLIES)
+        for line in dict.fromkeys(told):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True)

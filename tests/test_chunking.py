@@ -109,7 +109,7 @@ CASES = [check_emoji_and_han, check_one_counter_for_cutting_and_checking, check_
 
 
 @pytest.mark.parametrize("check", CASES)
-@pytest.mark.parametrize("count", COUNTERS[:3], ids=str)
+@pytest.mark.parametrize("count", COUNTERS[:3], ids=["estimate", "of cl100k_base", "characters"])
 def test_cases_hold_with_estimates(check: Callable[[TokenCounter], None], count: TokenCounter) -> None:
     check(count)
 

@@ -1,19 +1,10 @@
-"""What the parts of the fault suite share: prepared indexes, and what is told at the end."""
+"""What the parts of the fault suite share: prepared indexes, and a place to try a case in."""
 
 from pathlib import Path
 
 import pytest
 
 from torture.scenes import Prepared
-from torture.tallies import lines
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was done and what was lost."""
-    if told := lines():
-        terminalreporter.section("fault suite")
-        for line in told:
-            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
