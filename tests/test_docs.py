@@ -1,5 +1,6 @@
-"""What docs/models.md and docs/prompts.md show is run, with a fake server in the place of every other."""
+"""What the pages of docs/ show is run, with a fake server in the place of every other."""
 
+import doctest
 import json
 import re
 import shlex
@@ -30,7 +31,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("page", ["models.md", "prompts.md"])
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
 @pytest.mark.filterwarnings("ignore:.* lacks .*:UserWarning")
 def test_every_command_and_block_of_a_page_runs(
     page: str,
@@ -47,9 +48,9 @@ def test_every_command_and_block_of_a_page_runs(
     for kind, text in blocks(page):
         text = SERVER.sub(fake_server.base_url, AZURE.sub(fake_server.base_url.removesuffix("v1"), text))
         if kind == "python":
-            exec(compile(text, f"docs/{page}", "exec"), names)
+            run_python(text, page, names)
             continue
-        for command, *arguments in (shlex.split(line.removeprefix("$ ")) for line in text.splitlines()):
+        for command, *arguments in (shlex.split(line.removeprefix("$ "), comments=True) for line in text.splitlines()):
             if command == "export":
                 monkeypatch.setenv(*arguments[0].split("=", 1))
             else:
@@ -61,5 +62,18 @@ def test_every_command_and_block_of_a_page_runs(
         assert sizes
         assert max(sizes) <= 10
         assert any("/deployments/chat/" in request.path for request in fake_server.requests)
-    else:
+    if page == "prompts.md":
         assert names["report"].documents == 1
+
+
+def run_python(text: str, page: str, names: dict[str, Any]) -> None:
+    """A block as it stands, or one of ``>>>`` lines with what they show."""
+    if not text.lstrip().startswith(">>>"):
+        exec(compile(text, f"docs/{page}", "exec"), names)
+        return
+    example = doctest.DocTestParser().get_doctest(text, names, page, f"docs/{page}", 0)
+    told: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE, verbose=False)
+    runner.run(example, out=told.append, clear_globs=False)
+    names.update(example.globs)
+    assert not runner.failures, "".join(told)
