@@ -32,7 +32,7 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackHandler
 
 from rag_transformers.errors import ConvergenceError
-from rag_transformers.models import chat_model
+from rag_transformers.models.servers import chat_model
 from rag_transformers.prompts import prompt_text
 from rag_transformers.summaries.extractive import central_sentences, joined
 from rag_transformers.summaries.frequent_names import holds

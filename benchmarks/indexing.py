@@ -26,7 +26,7 @@ from typing import Any
 from langchain_core.documents import Document
 
 from rag_transformers import GraphIndex
-from rag_transformers.models import chat_model, embedding_model
+from rag_transformers.models.servers import chat_model, embedding_model
 
 
 def main() -> None:

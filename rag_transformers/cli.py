@@ -130,7 +130,7 @@ def _rebuild(given: argparse.Namespace) -> int:
 
 def _repair(given: argparse.Namespace) -> int:
     from rag_transformers.index import GraphIndex
-    from rag_transformers.models import check_server, embedding_model
+    from rag_transformers.models.servers import check_server, embedding_model
 
     embeddings = None
     if given.embedding_model:
@@ -250,7 +250,7 @@ def _open(given: argparse.Namespace) -> "GraphIndex":
 
 def _open_options(given: argparse.Namespace) -> dict[str, Any]:
     """The models and the language that the arguments speak of, as ``GraphIndex.open`` takes them."""
-    from rag_transformers.models import chat_model, check_server, embedding_model
+    from rag_transformers.models.servers import chat_model, check_server, embedding_model
 
     options: dict[str, Any] = {"language": given.language, "prompts": given.prompts}
     waits = {"timeout": given.timeout} if "timeout" in given else {}

@@ -25,9 +25,11 @@ from rag_transformers.answers.report_selection import (
 )
 from rag_transformers.answers.voice import Voice
 from rag_transformers.errors import UsageError, check_count
-from rag_transformers.models import Reply, acall, call, optional_llm
+from rag_transformers.models.calls import acall, call
+from rag_transformers.models.given import optional_llm
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.rounds import arun_rounds, run_rounds
 from rag_transformers.retrieval.evidence import UNRELATED_COSINE
-from rag_transformers.rounds import arun_rounds, run_rounds
 from rag_transformers.summaries.extractive import central_sentences, joined
 
 if TYPE_CHECKING:

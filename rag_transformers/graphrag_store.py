@@ -13,9 +13,11 @@ from rag_transformers.answers.report_selection import full_text
 from rag_transformers.communities import Community, CommunityDetector
 from rag_transformers.errors import UsageError
 from rag_transformers.graph import Edge, Graph, Vertex
-from rag_transformers.json_values import find_object
-from rag_transformers.models import Reply, acall, call, optional_llm
+from rag_transformers.models.calls import acall, call
+from rag_transformers.models.given import optional_llm
+from rag_transformers.models.reading import Reply
 from rag_transformers.prompts import PromptPack, as_pack
+from rag_transformers.records.json_values import find_object
 from rag_transformers.reports.writer import Report, ReportFinding, ReportWriter
 from rag_transformers.stores import MemoryGraph
 from rag_transformers.summaries.extractive import central_sentences, joined

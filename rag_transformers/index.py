@@ -20,7 +20,7 @@ from rag_transformers.answers.querying import Answer
 from rag_transformers.answers.voice import Voice
 from rag_transformers.chunking import Chunker
 from rag_transformers.communities import Community
-from rag_transformers.concurrency import Run, arun, arun_stream, run, run_stream
+from rag_transformers.concurrency import arun, arun_stream, run, run_stream
 from rag_transformers.documents.given import as_given
 from rag_transformers.documents.inputs import Documents, Paths, given_documents
 from rag_transformers.errors import UsageError, check_count
@@ -30,7 +30,8 @@ from rag_transformers.indexing.fold import CurrentGraph
 from rag_transformers.indexing.outcomes import Failure, IndexPlan, IndexReport, Progress, StageReport
 from rag_transformers.indexing.repair import RepairReport, repair
 from rag_transformers.indexing.reporting import communities_of, reports_of
-from rag_transformers.models import optional_llm
+from rag_transformers.models.given import optional_llm
+from rag_transformers.models.run import Run
 from rag_transformers.prompts import PromptPack, as_pack
 from rag_transformers.reports import Report
 from rag_transformers.retrieval.searching import Searcher, plain_chunk

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_transformers import concurrency
-from rag_transformers.concurrency import Run, Usage
 from rag_transformers.documents import find_files, load_documents
 from rag_transformers.errors import ConvergenceError, ModelError, ModelUnreachableError, check_count
-from rag_transformers.models import chat_model, check_server, error_line
+from rag_transformers.models.faults import error_line
+from rag_transformers.models.run import Run, Usage
+from rag_transformers.models.servers import chat_model, check_server
 from rag_transformers.prompts import as_pack
 from rag_transformers.summaries.long_texts import asummarize_chunks, summary_chunks
 from rag_transformers.summaries.text_summaries import ExtractiveSummary, Summary

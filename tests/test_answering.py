@@ -18,9 +18,11 @@ from pydantic import SecretStr
 from rag_transformers.answers.answering import Asking, aanswer, answer, astream_answer, local_asking, stream_answer
 from rag_transformers.answers.contexts import answer_context
 from rag_transformers.answers.querying import Answer, no_data_text
-from rag_transformers.concurrency import Run, Usage, arun_stream, run_stream
+from rag_transformers.concurrency import arun_stream, run_stream
 from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError
-from rag_transformers.models import Reply, astream, stream
+from rag_transformers.models.calls import astream, stream
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.run import Run, Usage
 
 MILL = "The tide mill ground barley. Its last miller was Jory Penn."
 CONTEXT = answer_context([Document(MILL, id="c1", metadata={"source": "a.txt", "chunk": 0, "start": 0})], 500, len)

@@ -27,7 +27,7 @@ from rag_transformers import (
     Summary,
 )
 from rag_transformers.communities import CommunityDetector
-from rag_transformers.concurrency import Usage
+from rag_transformers.models.run import Usage
 
 
 class Recorder(BaseCallbackHandler):

@@ -14,9 +14,10 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 from scripted_model import ScriptedChatModel
 
-from rag_transformers.concurrency import Run, Usage, arun, current_run, run
+from rag_transformers.concurrency import arun, run
 from rag_transformers.errors import ModelError, UsageError
-from rag_transformers.models import acall, call
+from rag_transformers.models.calls import acall, call
+from rag_transformers.models.run import Run, Usage, current_run
 
 
 def model(delay: float = 0.01) -> ScriptedChatModel:

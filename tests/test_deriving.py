@@ -8,9 +8,9 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 from rag_transformers import Edge, MemoryGraph, Vertex
-from rag_transformers.concurrency import Run
 from rag_transformers.errors import IndexDamagedError, ReplyError
 from rag_transformers.indexing.deriving import Making, describe, descriptions_of, to_describe
+from rag_transformers.models.run import Run
 from rag_transformers.stores.made import Made
 from rag_transformers.stores.records import Draft, Records
 

@@ -20,11 +20,12 @@ from langchain_openai import ChatOpenAI
 from scripted_model import ScriptedChatModel, hash_reply
 
 from rag_transformers import ChunkHistory, MemoryGraph
-from rag_transformers.concurrency import Run, run
+from rag_transformers.concurrency import run
 from rag_transformers.errors import ModelError, ReplyError, UsageError
 from rag_transformers.extraction.graph_extractor import GraphExtractor, LLMExtractor
 from rag_transformers.graph import Extraction
-from rag_transformers.models import model_key
+from rag_transformers.models.given import model_key
+from rag_transformers.models.run import Run
 from rag_transformers.prompts import languages, load_prompt, prompt_text
 from rag_transformers.records import format_records
 from rag_transformers.stores.chroma import chroma_store, close_chroma, open_chroma

@@ -23,11 +23,13 @@ from langchain_openai import ChatOpenAI
 from rag_transformers import Chunker, GraphExtractor, GraphIndex
 from rag_transformers.arguments import COMMANDS, parser
 from rag_transformers.cli import main
-from rag_transformers.concurrency import Run, run
+from rag_transformers.concurrency import run
 from rag_transformers.errors import ContextOverflowError, ModelBusyError, ModelError, ModelUnreachableError, ReplyError
 from rag_transformers.extraction.halving import LEAST_TOKENS
-from rag_transformers.faults import LONGEST_WAIT, Patience, is_overflow, model_error, retry_after
-from rag_transformers.models import acall, astream, call, chat_model, embedding_model, stream
+from rag_transformers.models.calls import acall, astream, call, stream
+from rag_transformers.models.faults import LONGEST_WAIT, Patience, is_overflow, model_error, retry_after
+from rag_transformers.models.run import Run
+from rag_transformers.models.servers import chat_model, embedding_model
 
 NAMES = ("Hazel Thorne", "Briar Lock", "Cole Vesper", "Marnie Pike", "Dorset Vane", "Orla Finch", "Wren Abbot")
 BAD = "Cole Vesper"
@@ -67,7 +69,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the server does not say how long to wait, the first wait is a hundredth of a second."""
-    monkeypatch.setattr("rag_transformers.faults._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("rag_transformers.models.faults._FIRST_WAIT", 0.01)
 
 
 def opened(folder: Path, server: FakeServer, concurrency: int = 4, timeout: float = 0.5, **options: Any) -> GraphIndex:

@@ -12,9 +12,10 @@ from langchain_core.runnables import RunnableLambda
 from scripted_model import ScriptedChatModel
 
 from rag_transformers import Extraction, GraphExtractor, GraphRAGExtractor, LLMExtractor
-from rag_transformers.concurrency import Run, run
+from rag_transformers.concurrency import run
 from rag_transformers.errors import ModelError, ReplyError, UsageError
 from rag_transformers.extraction.gleaning import adds, merged
+from rag_transformers.models.run import Run
 from rag_transformers.prompts import languages, load_prompt, prompt_text
 
 TEXT = "Ada Moss founded the Grain Trust in Port Ellery, and Orrin Vale keeps its books."

@@ -26,8 +26,8 @@ from rag_transformers.answers.report_selection import (
 )
 from rag_transformers.answers.voice import Voice
 from rag_transformers.communities import Community
-from rag_transformers.concurrency import Run, Usage
 from rag_transformers.errors import ModelError, UsageError
+from rag_transformers.models.run import Run, Usage
 from rag_transformers.reports.writer import Report, ReportFinding
 
 TEXTS = {

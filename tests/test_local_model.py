@@ -16,7 +16,8 @@ import pytest
 from langchain_core.documents import Document
 
 from rag_transformers import GraphIndex
-from rag_transformers.models import call, chat_model, stream
+from rag_transformers.models.calls import call, stream
+from rag_transformers.models.servers import chat_model
 
 GGUF = os.environ.get("RAG_TRANSFORMERS_GGUF", "")
 PYTHON = os.environ.get("RAG_TRANSFORMERS_LLAMA_PYTHON", "")

@@ -14,19 +14,14 @@ from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrou
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from scripted_model import ScriptedChatModel
 
-from rag_transformers.concurrency import Run, Usage, run
+from rag_transformers.concurrency import run
 from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError
-from rag_transformers.models import (
-    Reply,
-    acall,
-    call,
-    chat_model,
-    embedding_model,
-    error_line,
-    model_key,
-    read_message,
-    resolve_llm,
-)
+from rag_transformers.models.calls import acall, call
+from rag_transformers.models.faults import error_line
+from rag_transformers.models.given import model_key, resolve_llm
+from rag_transformers.models.reading import Reply, read_message
+from rag_transformers.models.run import Run, Usage
+from rag_transformers.models.servers import chat_model, embedding_model
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -313,7 +308,7 @@ def test_the_key_of_a_model_is_the_same_in_every_process() -> None:
         f"ChatOpenAI(model='m', api_key='{KEY}', temperature=0).bind(stop=['a', 'b'], seed=3, tags={{'b', 'a', 'c'}})"
     )
     script = (
-        "from langchain_openai import ChatOpenAI; from rag_transformers.models import model_key;"
+        "from langchain_openai import ChatOpenAI; from rag_transformers.models.given import model_key;"
         f"print(model_key({build}))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONUTF8": "1"}

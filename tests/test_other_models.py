@@ -12,7 +12,9 @@ from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from rag_transformers import GraphExtractor, GraphIndex, cli
 from rag_transformers.concurrency import run
 from rag_transformers.errors import ContextOverflowError, ModelError, ModelUnreachableError, ReplyError
-from rag_transformers.models import Reply, acall, astream, call, chat_model, embedding_model, stream
+from rag_transformers.models.calls import acall, astream, call, stream
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.servers import chat_model, embedding_model
 
 RECORDS = "Entities:\n(Ada Moss#Founder)\n(Grain Trust#)\nRelationships:\n(Ada Moss#founded#Grain Trust#)"
 TEXT = "Ada Moss founded Grain Trust."

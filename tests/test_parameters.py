@@ -9,8 +9,9 @@ from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
 from scripted_model import ScriptedChatModel
 
-from rag_transformers.models import chat_model, model_key
-from rag_transformers.parameters import with_parameters
+from rag_transformers.models.given import model_key
+from rag_transformers.models.parameters import with_parameters
+from rag_transformers.models.servers import chat_model
 
 SAMPLING = {"temperature": 0.5, "top_p": 0.95}
 

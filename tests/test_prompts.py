@@ -11,9 +11,9 @@ from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 import rag_transformers.prompts
 from rag_transformers.errors import UsageError
 from rag_transformers.extraction.structured import SCHEMA
+from rag_transformers.models.replies import says_nothing
 from rag_transformers.prompts import checked_prompt, languages, load_prompt, prompt_text, template_text
 from rag_transformers.records import parse_json_records, parse_records
-from rag_transformers.replies import says_nothing
 
 FOLDER = Path(rag_transformers.prompts.__file__).parent
 STAGES = sorted(path.stem for path in (FOLDER / "en").glob("*.txt"))

@@ -19,9 +19,9 @@ from rag_transformers.answers.querying import (
     offline_answer,
     read_answer,
 )
-from rag_transformers.concurrency import Usage
 from rag_transformers.embeddings import default_embeddings
 from rag_transformers.errors import UsageError
+from rag_transformers.models.run import Usage
 from rag_transformers.prompts import load_prompt
 from rag_transformers.retrieval.evidence import Evidence, find_evidence
 from rag_transformers.retrieval.ranking import Lexical, lexical_text, sentence_texts

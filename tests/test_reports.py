@@ -21,9 +21,9 @@ from langchain_core.prompts import ChatPromptTemplate
 from scripted_model import ScriptedChatModel, stage_reply
 
 from rag_transformers.communities import Community, CommunityDetector
-from rag_transformers.concurrency import Run
 from rag_transformers.errors import ModelUnreachableError, UsageError
 from rag_transformers.graph import Edge, Vertex
+from rag_transformers.models.run import Run
 from rag_transformers.prompts import load_prompt
 from rag_transformers.reports.writer import Report, ReportFinding, ReportWriter
 from rag_transformers.stores import MemoryGraph

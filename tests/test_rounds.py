@@ -12,11 +12,11 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from scripted_model import ScriptedChatModel
 
 from rag_transformers import Summary
-from rag_transformers.concurrency import Run, current_run
-from rag_transformers.conversation import Ask
 from rag_transformers.errors import ModelError, ReplyError, UsageError
-from rag_transformers.models import Reply
-from rag_transformers.rounds import CONCURRENCY, Rounds, arun_rounds, limited, run_rounds
+from rag_transformers.models.conversation import Ask
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.rounds import CONCURRENCY, Rounds, arun_rounds, limited, run_rounds
+from rag_transformers.models.run import Run, current_run
 
 Drive = Callable[..., Any]
 
@@ -226,7 +226,7 @@ class TestLimited:
 
     @pytest.mark.parametrize("config", [None, {}, [], [{}]])
     def test_none_where_the_config_has_none(self, config: Any) -> None:
-        from rag_transformers.concurrency import current_run
+        from rag_transformers.models.run import current_run
 
         with limited(config):
             assert current_run() is None

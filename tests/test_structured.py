@@ -16,9 +16,10 @@ from pydantic import SecretStr
 from scripted_model import ScriptedChatModel
 
 from rag_transformers import Extraction, GraphExtractor, GraphIndex, GraphRAGExtractor
-from rag_transformers.concurrency import Run, run
+from rag_transformers.concurrency import run
 from rag_transformers.errors import ModelError, ReplyError, UsageError
 from rag_transformers.extraction.structured import SCHEMA, StructuredModel
+from rag_transformers.models.run import Run
 from rag_transformers.prompts import languages, load_prompt, prompt_text
 
 TEXT = "Wren Holloway steers the ferry Kittiwake."

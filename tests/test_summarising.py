@@ -21,8 +21,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 from scripted_model import ScriptedChatModel, stage_reply
 
-from rag_transformers.concurrency import Run
 from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError
+from rag_transformers.models.run import Run
 from rag_transformers.prompts import languages, load_prompt, prompt_text
 from rag_transformers.summaries.summarising import (
     Descriptions,

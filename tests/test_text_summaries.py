@@ -18,9 +18,9 @@ from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import RunnableLambda
 from scripted_model import ScriptedChatModel
 
-from rag_transformers.concurrency import Run
 from rag_transformers.errors import ConvergenceError, ModelError, ReplyError, UsageError
-from rag_transformers.models import chat_model
+from rag_transformers.models.run import Run
+from rag_transformers.models.servers import chat_model
 from rag_transformers.prompts import load_prompt
 from rag_transformers.summaries.long_texts import summarize_chunks, summary_chunks
 from rag_transformers.summaries.merging import SEPARATOR, packed, pieces, total

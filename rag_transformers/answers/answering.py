@@ -17,9 +17,10 @@ from rag_transformers.answers.citations import check_citations, settled_citation
 from rag_transformers.answers.contexts import ChunkLookup, Context
 from rag_transformers.answers.querying import Answer, answer_prompt_inputs, no_data_answer, read_answer
 from rag_transformers.answers.voice import Voice
-from rag_transformers.concurrency import Usage, current_run
-from rag_transformers.models import Reply, acall, astream, call, stream
-from rag_transformers.streaming import VisibleText
+from rag_transformers.models.calls import acall, astream, call, stream
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.run import Usage, current_run
+from rag_transformers.models.streaming import VisibleText
 
 if TYPE_CHECKING:
     from langchain_core.prompt_values import PromptValue

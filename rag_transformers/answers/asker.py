@@ -26,10 +26,10 @@ from rag_transformers.answers.voice import Voice
 from rag_transformers.communities import Community
 from rag_transformers.errors import IndexDamagedError, UsageError, check_count
 from rag_transformers.indexing.reporting import communities_of, reports_of
+from rag_transformers.models.rounds import Rounds, arun_rounds
 from rag_transformers.reports.form import Report
 from rag_transformers.retrieval.evidence import Evidence, holds
 from rag_transformers.retrieval.searching import Found, Searcher, plain_chunk
-from rag_transformers.rounds import Rounds, arun_rounds
 
 if TYPE_CHECKING:
     import numpy as np

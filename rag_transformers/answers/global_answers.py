@@ -20,11 +20,12 @@ from rag_transformers.answers.contexts import ChunkLookup, Context, filled_conte
 from rag_transformers.answers.map_points import Point, read_points
 from rag_transformers.answers.querying import Answer, answer_prompt_inputs, no_data_answer
 from rag_transformers.answers.voice import Voice
-from rag_transformers.concurrency import Usage
-from rag_transformers.conversation import Ask
 from rag_transformers.errors import ModelError, check_count
-from rag_transformers.models import Reply, error_line
-from rag_transformers.rounds import Rounds, arun_rounds, run_rounds
+from rag_transformers.models.conversation import Ask
+from rag_transformers.models.faults import error_line
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.rounds import Rounds, arun_rounds, run_rounds
+from rag_transformers.models.run import Usage
 
 if TYPE_CHECKING:
     from rag_transformers.answers.report_selection import ChosenReport

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rag_transformers.answers.citations import check_citations, unmarked
-from rag_transformers.json_values import JsonObject, find_object
+from rag_transformers.records.json_values import JsonObject, find_object
 from rag_transformers.records.words import is_no_data
 
 __all__ = ["Point", "PointsRead", "read_points"]

@@ -18,8 +18,8 @@ from langchain_core.documents import Document
 from rag_transformers.answers.citations import Citation, check_citations, cite, cited_sentences, closest_quote, unmarked
 from rag_transformers.answers.contexts import ChunkLookup, Context, answer_context
 from rag_transformers.answers.voice import Voice
-from rag_transformers.concurrency import Usage
 from rag_transformers.errors import UsageError
+from rag_transformers.models.run import Usage
 from rag_transformers.retrieval.evidence import UNRELATED_COSINE, Evidence, Finding, best_findings, holds
 from rag_transformers.text import encodable
 

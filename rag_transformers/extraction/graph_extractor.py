@@ -11,10 +11,10 @@ from rag_transformers.errors import UsageError, check_count
 from rag_transformers.extraction.llm_extractor import LLMExtractor
 from rag_transformers.extraction.structured import StructuredModel
 from rag_transformers.graph import Extraction
-from rag_transformers.models import Reply
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.replies import whole, without_example
 from rag_transformers.records import parse_records, records_in
 from rag_transformers.records.foreign import in_known_words
-from rag_transformers.replies import whole, without_example
 from rag_transformers.text import sentence_spans
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from rag_transformers.errors import UsageError, check_count
 from rag_transformers.extraction.llm_extractor import LLMExtractor
 from rag_transformers.extraction.structured import StructuredModel
 from rag_transformers.graph import Extraction
-from rag_transformers.models import Reply
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.replies import says_nothing, unreadable, whole, without_example
 from rag_transformers.records import parse_json_records
-from rag_transformers.replies import says_nothing, unreadable, whole, without_example
 
 if TYPE_CHECKING:
     from pathlib import Path

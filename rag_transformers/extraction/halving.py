@@ -7,10 +7,10 @@ from typing import Any
 from langchain_core.documents import Document
 
 from rag_transformers.borders import Rank, borders
-from rag_transformers.conversation import Talk, place_of
 from rag_transformers.errors import ContextOverflowError, ModelError, ReplyError
 from rag_transformers.extraction.gleaning import merged
 from rag_transformers.graph import Extraction
+from rag_transformers.models.conversation import Talk, place_of
 
 __all__ = ["LEAST_TOKENS", "asked_in_parts", "halves"]
 

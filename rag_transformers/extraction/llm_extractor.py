@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from rag_transformers.conversation import (
+from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
+from rag_transformers.extraction.extractor import Extractor, chunk_of
+from rag_transformers.extraction.gleaning import adds, merged
+from rag_transformers.extraction.halving import asked_in_parts
+from rag_transformers.extraction.holding import marked
+from rag_transformers.extraction.structured import NotOfferedError, StructuredModel
+from rag_transformers.graph import Extraction
+from rag_transformers.models.conversation import (
     Ask,
     Done,
     Talk,
@@ -28,16 +35,11 @@ from rag_transformers.conversation import (
     step,
     with_note,
 )
-from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
-from rag_transformers.extraction.extractor import Extractor, chunk_of
-from rag_transformers.extraction.gleaning import adds, merged
-from rag_transformers.extraction.halving import asked_in_parts
-from rag_transformers.extraction.holding import marked
-from rag_transformers.extraction.structured import NotOfferedError, StructuredModel
-from rag_transformers.graph import Extraction
-from rag_transformers.models import Reply, error_line, model_key, resolve_llm
+from rag_transformers.models.faults import error_line
+from rag_transformers.models.given import model_key, resolve_llm
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.replies import unreadable
 from rag_transformers.prompts import PromptPack, as_pack, checked_prompt, template_text
-from rag_transformers.replies import unreadable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBinding
 
 from rag_transformers.errors import ModelError
-from rag_transformers.faults import error_line, is_overflow
+from rag_transformers.models.faults import error_line, is_overflow
 
 __all__ = ["SCHEMA", "NotOfferedError", "StructuredModel"]
 

@@ -18,7 +18,7 @@ from langchain_core.runnables import Runnable
 from rag_transformers.answers.report_selection import full_text
 from rag_transformers.chunking import Chunker
 from rag_transformers.communities import CommunityDetector
-from rag_transformers.concurrency import Run, together
+from rag_transformers.concurrency import together
 from rag_transformers.graph import Direction, Extraction
 from rag_transformers.indexing.deriving import Making, describe, descriptions_of, key_of, to_describe
 from rag_transformers.indexing.fold import Folded, folded
@@ -26,6 +26,7 @@ from rag_transformers.indexing.ingestion import Extracted, Fresh, Ingestion
 from rag_transformers.indexing.outcomes import Failure, IndexReport, Progress, StageReport
 from rag_transformers.indexing.reporting import communities_of, find_communities, reports_of, write_reports
 from rag_transformers.indexing.search_structure import Embedded, FolderHistory, SearchStructure
+from rag_transformers.models.run import Run
 from rag_transformers.reports import ReportWriter
 from rag_transformers.retrieval.searching import Searcher
 from rag_transformers.stores import MemoryGraph

@@ -12,7 +12,6 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 
 from rag_transformers.chunking import Chunker
-from rag_transformers.concurrency import Run
 from rag_transformers.documents import sources_under
 from rag_transformers.documents.inputs import Paths
 from rag_transformers.errors import ModelError, UsageError
@@ -22,7 +21,8 @@ from rag_transformers.indexing.change import Change, Stages
 from rag_transformers.indexing.fold import CurrentGraph
 from rag_transformers.indexing.ingestion import Ingestion
 from rag_transformers.indexing.outcomes import IndexPlan, IndexReport, Progress
-from rag_transformers.models import model_key
+from rag_transformers.models.given import model_key
+from rag_transformers.models.run import Run
 from rag_transformers.prompts import PromptPack
 from rag_transformers.reports import ReportWriter
 from rag_transformers.retrieval.searching import Searcher

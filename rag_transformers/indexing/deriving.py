@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.runnables import Runnable
 
-from rag_transformers.concurrency import Run, drained
+from rag_transformers.concurrency import drained
 from rag_transformers.graph import Edge, Vertex
 from rag_transformers.indexing.outcomes import Failure, Progress
-from rag_transformers.models import error_line, model_key
+from rag_transformers.models.faults import error_line
+from rag_transformers.models.given import model_key
+from rag_transformers.models.run import Run
 from rag_transformers.stores.vectors import text_key
 
 if TYPE_CHECKING:

@@ -9,13 +9,15 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 
 from rag_transformers.chunking import Chunker
-from rag_transformers.concurrency import Run, drained
+from rag_transformers.concurrency import drained
 from rag_transformers.documents import fingerprint
 from rag_transformers.errors import ReplyError, UsageError
 from rag_transformers.extraction.llm_extractor import LLMExtractor
 from rag_transformers.graph import Extraction
 from rag_transformers.indexing.outcomes import Failure, Progress
-from rag_transformers.models import error_line, model_key
+from rag_transformers.models.faults import error_line
+from rag_transformers.models.given import model_key
+from rag_transformers.models.run import Run
 from rag_transformers.stores.vectors import text_key
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rag_transformers.concurrency import Usage
+from rag_transformers.models.run import Usage
 
 __all__ = ["Failure", "IndexPlan", "IndexReport", "Progress", "StageReport"]
 

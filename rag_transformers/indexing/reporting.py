@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag_transformers.communities import Community, CommunityDetector, project
-from rag_transformers.concurrency import Run, drained
+from rag_transformers.concurrency import drained
 from rag_transformers.errors import IndexDamagedError
 from rag_transformers.indexing.outcomes import Failure, Progress
+from rag_transformers.models.run import Run
 from rag_transformers.reports.form import Report
 from rag_transformers.reports.writer import ReportWriter
 from rag_transformers.stores.vectors import text_key

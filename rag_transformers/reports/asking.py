@@ -3,9 +3,10 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rag_transformers.conversation import next_turn
 from rag_transformers.errors import UsageError
-from rag_transformers.models import Reply, model_key
+from rag_transformers.models.conversation import next_turn
+from rag_transformers.models.given import model_key
+from rag_transformers.models.reading import Reply
 from rag_transformers.prompts import PromptPack, checked_prompt, template_text
 from rag_transformers.reports.content import Content
 from rag_transformers.reports.context import Budget

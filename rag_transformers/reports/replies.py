@@ -7,10 +7,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rag_transformers.json_values import find_object
-from rag_transformers.models import Reply
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.replies import unreadable
+from rag_transformers.records.json_values import find_object
 from rag_transformers.records.text import visible
-from rag_transformers.replies import unreadable
 from rag_transformers.reports.citations import cited
 from rag_transformers.reports.context import Shown
 from rag_transformers.reports.form import EdgeId, ReportFinding

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.communities import Community
-from rag_transformers.concurrency import Run, current_run
-from rag_transformers.conversation import Ask, Done, Talk, aanswered, answered, check_context_size, step
 from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
 from rag_transformers.graph import Graph
-from rag_transformers.models import error_line, optional_llm
+from rag_transformers.models.conversation import Ask, Done, Talk, aanswered, answered, check_context_size, step
+from rag_transformers.models.faults import error_line
+from rag_transformers.models.given import optional_llm
+from rag_transformers.models.rounds import CONCURRENCY
+from rag_transformers.models.run import Run, current_run
 from rag_transformers.prompts import PromptPack, as_pack
 from rag_transformers.reports.asking import Asking, templates
 from rag_transformers.reports.content import GraphView
 from rag_transformers.reports.form import Report, ReportFinding
 from rag_transformers.reports.plan import Plan, Ready, Settling, by_community
 from rag_transformers.reports.replies import read_report
-from rag_transformers.rounds import CONCURRENCY
 
 if TYPE_CHECKING:
     from pathlib import Path

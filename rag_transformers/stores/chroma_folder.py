@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag_transformers.errors import IndexDamagedError, RagTransformersError, StorageError, UsageError
 from rag_transformers.files import replacing
-from rag_transformers.models import error_line
+from rag_transformers.models.faults import error_line
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from rag_transformers.concurrency import current_run, together
+from rag_transformers.concurrency import together
 from rag_transformers.errors import IndexMismatchError, ModelError, UsageError, check_count
-from rag_transformers.faults import Patience, error_line
-from rag_transformers.models import retries
+from rag_transformers.models.faults import Patience, error_line
+from rag_transformers.models.given import retries
+from rag_transformers.models.run import current_run
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,13 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from rag_transformers.conversation import Ask
 from rag_transformers.errors import ModelError, ModelUnreachableError, ReplyError, UsageError, check_count
-from rag_transformers.models import Reply, error_line, model_key, resolve_llm, without_secrets
-from rag_transformers.parameters import with_parameters
+from rag_transformers.models.conversation import Ask
+from rag_transformers.models.faults import error_line, without_secrets
+from rag_transformers.models.given import model_key, resolve_llm
+from rag_transformers.models.parameters import with_parameters
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.rounds import (
+    Answers,
+    Rounds,
+    alimited_items,
+    arun_rounds,
+    limited,
+    limited_items,
+    run_rounds,
+)
 from rag_transformers.prompts import PromptPack, as_pack
 from rag_transformers.records import without_reasoning
-from rag_transformers.rounds import Answers, Rounds, alimited_items, arun_rounds, limited, limited_items, run_rounds
 from rag_transformers.summaries.description_prompts import DescriptionPrompt, DescriptionPrompts
 from rag_transformers.summaries.descriptions import (
     Descriptions,

@@ -6,13 +6,14 @@ from typing import Any
 
 from langchain_core.runnables import Runnable
 
-from rag_transformers.conversation import Ask
 from rag_transformers.errors import ConvergenceError, ModelError, UsageError, check_count
-from rag_transformers.models import Reply, resolve_llm
-from rag_transformers.parameters import with_parameters
+from rag_transformers.models.conversation import Ask
+from rag_transformers.models.given import resolve_llm
+from rag_transformers.models.parameters import with_parameters
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.replies import whole_sentences
+from rag_transformers.models.rounds import Rounds
 from rag_transformers.prompts import PromptPack, as_pack
-from rag_transformers.replies import whole_sentences
-from rag_transformers.rounds import Rounds
 from rag_transformers.summaries.extractive import central_sentences, joined
 from rag_transformers.summaries.merging import SEPARATOR, distinct, packed, pieces, total
 from rag_transformers.summaries.text_summarizer import Job, TextSummarizer, checked_template

@@ -9,8 +9,8 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.errors import UsageError, check_count
+from rag_transformers.models.rounds import Rounds, alimited_items, arun_rounds, limited, limited_items, run_rounds
 from rag_transformers.prompts import checked_prompt, template_text
-from rag_transformers.rounds import Rounds, alimited_items, arun_rounds, limited, limited_items, run_rounds
 
 if TYPE_CHECKING:
     from langchain_core.prompts import ChatPromptTemplate, PromptTemplate

@@ -138,8 +138,8 @@ def _scripted(delay: float) -> Iterator[None]:
 
     model = ScriptedChatModel(reply=reply, delay=delay)
     with (
-        patch("rag_transformers.models.check_server", lambda _: None),
-        patch("rag_transformers.models.chat_model", lambda *_, **__: model),
+        patch("rag_transformers.models.servers.check_server", lambda _: None),
+        patch("rag_transformers.models.servers.chat_model", lambda *_, **__: model),
         patch("rag_transformers.index._default_embeddings", LetterEmbeddings),
     ):
         yield

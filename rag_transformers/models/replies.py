@@ -6,7 +6,7 @@ from typing import Any
 
 from rag_transformers.errors import ReplyError
 from rag_transformers.graph import Extraction
-from rag_transformers.models import Reply
+from rag_transformers.models.reading import Reply
 from rag_transformers.prompts import PromptPack
 from rag_transformers.records import Records
 from rag_transformers.records.items import CONTAINERS, plain_key

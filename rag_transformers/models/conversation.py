@@ -9,7 +9,8 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.errors import ContextOverflowError, ModelError, ReplyError
-from rag_transformers.models import Reply, acall, call
+from rag_transformers.models.calls import acall, call
+from rag_transformers.models.reading import Reply
 
 if TYPE_CHECKING:
     from langchain_core.prompt_values import PromptValue

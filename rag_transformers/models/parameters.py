@@ -7,7 +7,9 @@ from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from rag_transformers.models import error_line, model_key, takes_temperature
+from rag_transformers.models.faults import error_line
+from rag_transformers.models.given import model_key
+from rag_transformers.models.servers import takes_temperature
 
 __all__ = ["with_parameters"]
 

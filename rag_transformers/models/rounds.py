@@ -14,10 +14,10 @@ from typing import Any, TypeAlias, TypeVar, cast
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 
-from rag_transformers.concurrency import Run, current_run
-from rag_transformers.conversation import Ask, Done, aanswered, answered
 from rag_transformers.errors import ModelError, check_count
-from rag_transformers.models import Reply
+from rag_transformers.models.conversation import Ask, Done, aanswered, answered
+from rag_transformers.models.reading import Reply
+from rag_transformers.models.run import Run, current_run
 
 __all__ = ["Answers", "Rounds", "alimited_items", "arun_rounds", "limited", "limited_items", "run_rounds"]
 
