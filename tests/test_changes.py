@@ -51,6 +51,37 @@ async def test_a_change_that_is_cancelled_asks_nothing_more_and_what_came_is_kep
     assert sum("[Text]:" in call.prompt for call in llm.calls) <= 16 + 2  # those in flight, at most, again
 
 
+def test_without_a_model_what_a_model_extracted_stays(tmp_path: Path) -> None:
+    """Also what stays the same of a document that changes; what is new is read without one, and that is said."""
+    llm = ScriptedChatModel(reply=lambda prompt: "Entities:\n(Ada Moss#A banker, says the model)")
+    chunker = Chunker(8, 0, counter=lambda text: len(text.split()))
+    first, last = "Ada Moss founded Grain Trust at Pier 6.", "Bo Vale left Grain Trust at Pier 7."
+
+    def names(index: GraphIndex) -> dict[str, tuple[str, ...]]:
+        return {vertex.name: vertex.descriptions for vertex in index.graph.vertices()}
+
+    given, changed = doc(f"{first}\n\n{last}", "a"), doc(f"{first}\n\nCy Dale joined Grain Trust at Pier 8.", "a")
+    with opened(tmp_path / "i", llm, chunker=chunker) as index:
+        index.add([given, named(1)])
+        made = names(index)
+    asked = len(llm.calls)
+    with opened(tmp_path / "i", chunker=chunker) as index:
+        assert index.plan([given, named(1)]).chunks == 0
+        assert index.add([given, named(1)]).extracted == 0
+        assert names(index) == made
+        assert index.plan([changed]).chunks == 1
+        with pytest.warns(UserWarning, match="read by a model .* phrases alone: 1. Add their documents again"):
+            assert index.add([changed]).extracted == 1
+        assert "A banker, says the model" in names(index)["Ada Moss"]
+        assert "Cy Dale" in names(index)
+        with pytest.warns(UserWarning, match="alone: 1"):
+            index.add([doc("Di Hill met Ada Moss.", "d")])
+    with opened(tmp_path / "i", llm, chunker=chunker) as index:
+        assert index.add([changed, doc("Di Hill met Ada Moss.", "d")]).extracted == 2
+        assert len(llm.calls) == asked + 2
+        assert names(index).keys() == made.keys()
+
+
 def test_a_text_that_stands_in_many_places_is_asked_about_once(tmp_path: Path) -> None:
     """Where it stands first: so the graph does not depend on which of several replies comes last."""
     shared = "Ada Moss founded Grain Trust at Pier 6."

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fake_server import FakeReply, FakeServer
+from test_imports import write_graphrag, write_lightrag
 
 from rag_transformers import cli
 
@@ -43,6 +44,9 @@ def test_every_command_and_block_of_a_page_runs(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "a.txt").write_text("Ada Moss founded Grain Trust in 1998.", encoding="utf-8")
+    if page == "moving.md":
+        write_graphrag(tmp_path / "ragtest" / "output")
+        write_lightrag(tmp_path / "rag_storage")
     fake_server.reply = answer
     names: dict[str, Any] = {}
     for kind, text in blocks(page):

@@ -137,6 +137,33 @@ def test_a_folder_that_is_none_mixed_or_in_another_encoding_is_named(tmp_path: P
 # How a pack is used.
 
 
+@pytest.mark.parametrize("stage", ["community_report", "summarize_descriptions"])
+def test_a_changed_prompt_is_noticed_and_nothing_else_is_asked(tmp_path: Path, stage: str) -> None:
+    def reply(prompt: str) -> str:
+        if '"findings"' in prompt:
+            return json.dumps({"title": "Mill", "summary": "Ada runs it.", "rating": 5, "findings": []})
+        if "Description List:" in prompt:
+            return "Ada runs the mill."
+        number = prompt.rpartition("Note ")[2][0]
+        return f"Entities:\n(Ada#Runs {number})\n(Mill#)\nRelationships:\n(Ada#runs#Mill#)"
+
+    llm = ScriptedChatModel(reply=reply)
+    notes = [Document(f"Note {n}: Ada runs the mill.", metadata={"source": str(n)}) for n in range(6)]
+    with GraphIndex.open(tmp_path / "index", llm) as index:
+        index.add(notes)
+    asked = len(llm.calls)
+    for text in ("", "Be brief.\n"):
+        own = folder(tmp_path / f"own{len(text)}" / "en", **{stage: text + prompt_text(stage, "en")}).parent
+        with GraphIndex.open(tmp_path / "index", llm, prompts=own) as index:
+            index.add(notes)
+        new = llm.calls[asked:]
+        asked += len(new)
+        assert all(("Be brief." in call.prompt) or stage != "community_report" for call in new)
+        assert bool(new) == bool(text), "the built-in prompt in a folder of one's own is the built-in prompt"
+        assert not any("[Text]:" in call.prompt for call in new)
+        assert any("Be brief." in call.prompt for call in new) == bool(text)
+
+
 def test_headings_and_none_in_the_packs_language_are_read(german: Path) -> None:
     model = saying(REPLY)
     found = GraphExtractor(model, prompts=german).invoke("Rosa Wendt mahlt in Holm.")

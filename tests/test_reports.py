@@ -523,6 +523,14 @@ def test_without_a_model_chinese_is_written_in_chinese() -> None:
     assert report.rating_explanation == "其关系的权重为 2，全图为 2。"
 
 
+def test_without_a_model_what_several_say_is_told_once() -> None:
+    graph, said = MemoryGraph(), "林晚在青石镇住过。后来她走了。"
+    graph.upsert_vertex(Vertex("林晚", description=said))
+    graph.upsert_edge(Edge("林晚", "青石镇", "住在", description="林晚在青石镇住过。"))
+    report = ReportWriter().invoke((graph, Community("0-1", 0, None, (), ("林晚", "青石镇"))))
+    assert report.summary == said
+
+
 def test_without_a_word_said_of_them_the_names_are_the_report() -> None:
     graph = MemoryGraph()
     for name in "ABCDEFGHIJK":

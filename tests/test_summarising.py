@@ -101,6 +101,12 @@ def test_a_users_prompt_is_a_text_or_a_template_with_keys_of_its_own(prompt: Any
     assert llm.prompts[0].replace("\n", " ") == f'About "Ada Moss": {TWO[0]} {TWO[1]}'
 
 
+def test_a_users_prompt_may_say_the_length_as_graphrags_does() -> None:
+    llm = model()
+    asked(llm, TWO, max_summary_length=90, summarization_prompt="{entity_name} in {max_length}: {description_list}")
+    assert llm.prompts[0].startswith('"Ada Moss" in 90: ')
+
+
 @pytest.mark.parametrize(
     ("options", "what"),
     [

@@ -48,7 +48,7 @@ class Stages:
         summarizer: Makes one description of many.
         writer: Writes a report.
         with_model: Whether a model makes descriptions; then those that were made without one are made anew.
-        names_ahead: Whether names are read while extractions are waited for; the offline extractor reads them itself.
+        offline: Whether chunks are read without a model, by the offline extractor, which reads their names by itself.
         name: Stands for what descriptions and reports are made with.
     """
 
@@ -57,7 +57,7 @@ class Stages:
     summarizer: Runnable[Any, Any]
     writer: ReportWriter
     with_model: bool
-    names_ahead: bool
+    offline: bool
     name: str
 
 
@@ -127,8 +127,12 @@ class Change:
         await asyncio.to_thread(self._structure.heal)
         history = FolderHistory(self._folder, self._draft)
         extractor = self._stages.extractor(history)
-        ingestion = Ingestion(self._made, self._draft, self._stages.chunker, extractor, self._run, self._on_progress)
+        stages = self._stages
+        ingestion = Ingestion(
+            self._made, self._draft, stages.chunker, extractor, self._run, self._on_progress, offline=stages.offline
+        )
         with self._timed("chunk"):
+            await asyncio.to_thread(ingestion.leave, given)
             fresh, _ = await together(asyncio.to_thread(ingestion.split, given), self._folder.check_embeddings())
             await asyncio.to_thread(self._store, fresh, gone)
         pending = await asyncio.to_thread(ingestion.pending, given)
@@ -305,7 +309,7 @@ class Change:
             embedded = await self._structure.embed(self._tell_embedded)
         self._embedded = embedded.made + embedded.kept > 0
         self._results["embed"] = StageReport(embedded.made, embedded.kept)
-        if self._stages.names_ahead:
+        if not self._stages.offline:
             await asyncio.to_thread(self._searcher.prepare, self._draft)
         return embedded
 

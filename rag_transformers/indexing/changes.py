@@ -61,18 +61,22 @@ class Settings:
 
         return GraphExtractor(self.llm, history, **self._spoken())
 
+    @property
+    def offline(self) -> bool:
+        """Whether chunks are read without a model, by the offline extractor."""
+        return self.llm is None and self.extractor is None
+
     def stages(self) -> Stages:
         """What the stages of a change are done with."""
-        offline = self.llm is None and self.extractor is None
-        pack = [self.prompts.key] if self.prompts.key else []
+        summarizer, writer = self._summarizer(), ReportWriter(self.llm if self.reports else None, **self._spoken())
         return Stages(
             chunker=self.chunker,
             extractor=self.extracting,
-            summarizer=self._summarizer(),
-            writer=ReportWriter(self.llm if self.reports else None, **self._spoken()),
+            summarizer=summarizer,
+            writer=writer,
             with_model=self.llm is not None,
-            names_ahead=not offline,  # the offline extractor's vertices are names already
-            name=text_key(model_key(self.llm), str(self.reports), self.language, *pack),
+            offline=self.offline,
+            name=text_key(model_key(summarizer), model_key(writer)),
         )
 
     def _summarizer(self) -> Runnable[Any, Any]:
@@ -108,7 +112,9 @@ class Changes:
         """What :meth:`add` would take; nothing is asked, and nothing stored."""
         exists, chunker = self._folder.exists, self._settings.chunker
         records, made = (self._folder.records, self._folder.made) if exists else (None, None)
-        work = Ingestion(made, records, chunker, self._settings.extracting(), Run(self._settings.concurrency))
+        extractor, run, offline = self._settings.extracting(), Run(self._settings.concurrency), self._settings.offline
+        work = Ingestion(made, records, chunker, extractor, run, offline=offline)
+        work.leave(given)
         fresh, _, _ = work.fresh(given)
         sources = {document.metadata["source"] for document in fresh}
         unchanged = [document for document in given if document.metadata["source"] not in sources]

@@ -1,6 +1,7 @@
 """Documents -> chunks -> extractions: what is new is extracted, each reply stored as soon as it is read."""
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from rag_transformers.stores.records import DocumentRecord, Draft, Records
 
 __all__ = ["Extracted", "Fresh", "Ingestion"]
+
+_BESIDE_MODEL = (
+    "this index was read by a model or an extractor of your own, and without one now; new chunks that are read by "
+    "names and phrases alone: {count}. Add their documents again with the model to have them read by it"
+)
 
 
 class Fresh(NamedTuple):
@@ -53,6 +59,7 @@ class Ingestion:
         extractor: Any Runnable from a chunk to an :class:`Extraction`.
         run: The limit on model calls, and what they cost.
         on_progress: Called as work is done.
+        offline: Whether the extractor stands in for a model that was not given; then what one made is left as it is.
     """
 
     def __init__(
@@ -63,6 +70,8 @@ class Ingestion:
         extractor: Runnable[Document, Extraction],
         run: Run,
         on_progress: Callable[[Progress], None] | None = None,
+        *,
+        offline: bool = False,
     ) -> None:
         self._made = made
         self._records = records
@@ -70,6 +79,24 @@ class Ingestion:
         self._extractor = extractor
         self._run = run
         self._on_progress = on_progress
+        self._offline = offline
+        self._left: dict[str, str] = {}  # the keys of what a model extracted and is to stay, by text
+        self._beside_model = False
+
+    def leave(self, documents: Sequence[Document]) -> None:
+        """Leave what a model extracted from the chunks of these documents, where the extractor only stands in for one.
+
+        It is called before anything is stored: then it holds for what stays the same in a changed document too.
+        """
+        from rag_transformers.stores.records import is_offline
+
+        if not self._offline or self._records is None:
+            return
+        keys = {id: key for id, key in self._records.extraction_keys().items() if key and not is_offline(key)}
+        self._beside_model = bool(keys)
+        for chunk in self._records.chunks_of([document.metadata["source"] for document in documents]) if keys else ():
+            if (key := keys.get(str(chunk.id))) is not None:
+                self._left[chunk.page_content] = key
 
     def fresh(self, documents: Sequence[Document]) -> tuple[list[Document], int, int]:
         """The documents that are new or changed, how many are new, and how many are changed."""
@@ -104,6 +131,8 @@ class Ingestion:
 
     async def extract(self, chunks: Sequence[Document]) -> Extracted:
         """Extract chunks, storing each result as it comes; the failures are in reading order."""
+        if new := sum(chunk.page_content not in self._left for chunk in chunks) if self._beside_model else 0:
+            warnings.warn(_BESIDE_MODEL.format(count=new), stacklevel=2)
         if not isinstance(self._extractor, LLMExtractor):
             self._run.begin()  # only our own extractors' calls are seen by the run: nothing is there to be waited for
         try:
@@ -173,7 +202,12 @@ class Ingestion:
         return text_key(fingerprint(document), self._chunker.cache_key)
 
     def _extraction_key(self, chunk: Document) -> str:
-        return text_key(self._name, chunk.page_content)
+        from rag_transformers.stores.records import offline_key
+
+        if (left := self._left.get(chunk.page_content)) is not None:
+            return left
+        key = text_key(self._name, chunk.page_content)
+        return offline_key(key) if self._offline else key
 
     @cached_property
     def _name(self) -> str:

@@ -138,10 +138,12 @@ class PromptPack:
 
     @cached_property
     def key(self) -> str:
-        """What names the pack's own words in the keys of what was made with them; "" for the built-in languages."""
-        if not self.own_languages:
+        """What names the pack's own words in the keys of what was made with them; "" where it has the built-in ones."""
+        built_in = _built_in_languages()
+        own = {name: self.words(name) for name in self.own_languages}
+        told = {name: asdict(now) for name, now in own.items() if name not in built_in or now != built_in[name].words}
+        if not (told or self.fixed):
             return ""
-        told = {name: asdict(self.words(name)) for name in self.own_languages}
         said = json.dumps([self.fixed, told], sort_keys=True, ensure_ascii=False)
         return hashlib.blake2b(said.encode(), digest_size=10).hexdigest()
 

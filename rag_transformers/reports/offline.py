@@ -15,7 +15,7 @@ from rag_transformers.text import sentences
 
 __all__ = ["OFFLINE", "sample", "weigh", "write_offline"]
 
-OFFLINE = "offline 1"
+OFFLINE = "offline 2"
 """Names this way to write a report in the keys of those that were written so; another number, another way."""
 
 _IN_TITLE = 3
@@ -58,7 +58,7 @@ def write_offline(content: Content, words: Words, total: float) -> Written:
     names = [record.fields[0] for record in content.vertices]
     texts = list(islice(content.texts(), _TEXTS))
     limit = words.summary_length
-    said = joined(texts)
+    said = joined(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
     if len(said) > limit:
         said = joined(central_sentences(texts, limit, names=names[:1]))
     ties = sorted(content.edges or content.leading, key=lambda record: -record.weight)[:_FINDINGS]

@@ -46,8 +46,10 @@ class NameReader:
             stamp: Its stamp.
             extraction: Its extraction, where it has one.
         """
+        from rag_transformers.stores.records import offline_key
+
         names = extraction.names() if extraction else []
-        if stamp != self.stamp(str(chunk.id), text_key(self._how, chunk.page_content)):
+        if stamp != self.stamp(str(chunk.id), offline_key(text_key(self._how, chunk.page_content))):
             names += self._read(chunk)
         sentences = [chunk.page_content[sentence.start : sentence.end] for sentence in sentence_texts(chunk)]
         return Said(title_of(chunk), sentences, list(dict.fromkeys(names)))

@@ -45,9 +45,20 @@ from rag_transformers.stores.sql import (
 if TYPE_CHECKING:
     from rag_transformers.stores.made import Made
 
-__all__ = ["Current", "DocumentRecord", "Draft", "Records", "State", "held", "is_partial", "partial_key"]
+__all__ = [
+    "Current",
+    "DocumentRecord",
+    "Draft",
+    "Records",
+    "State",
+    "held",
+    "is_offline",
+    "is_partial",
+    "offline_key",
+    "partial_key",
+]
 
-_PARTIAL = "~"
+_PARTIAL, _OFFLINE = "~", "-"
 _PART = 64 << 20  # bytes of a search structure in one row
 
 _metadata = MetaData()
@@ -144,6 +155,16 @@ class State(NamedTuple):
 def partial_key(key: str) -> str:
     """The key of what could be read of a reply that could not be read as a whole; the chunk is asked again."""
     return f"{key}{_PARTIAL}"
+
+
+def offline_key(key: str) -> str:
+    """The key of what was made without a model: it may take the place of its like, and never of what a model made."""
+    return _OFFLINE + key
+
+
+def is_offline(key: str) -> bool:
+    """Whether a key is one of :func:`offline_key`."""
+    return key.startswith(_OFFLINE)
 
 
 def is_partial(key: str) -> bool:

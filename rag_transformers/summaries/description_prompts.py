@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DescriptionPrompt", "DescriptionPrompts"]
 
 _STAGE = "summarize_descriptions"
+_LENGTH_KEY = "max_length"  # microsoft/graphrag has it in its prompt
 
 
 class DescriptionPrompts:
@@ -27,6 +28,7 @@ class DescriptionPrompts:
         own: The user's template; None for those of the project.
         language: ``auto``, or one of those of ``pack``.
         limit: Tokens of a whole prompt.
+        length: Tokens of a summary, for a template that says so (``{max_length}``).
         counter: Gives what counts them; called when something must be counted.
         pack: The prompts and languages that there are.
         at_once: Whether it may be called at once, to see whether the templates leave room, even where they surely do.
@@ -41,6 +43,7 @@ class DescriptionPrompts:
         own: Any,
         language: str,
         limit: int,
+        length: int,
         counter: "Callable[[], TokenCounter]",
         pack: PromptPack,
         at_once: bool,
@@ -50,10 +53,12 @@ class DescriptionPrompts:
         self._pack = pack
         self._counter = counter
         self.limit = limit
+        self._length = {_LENGTH_KEY: length}
         chosen = pack.in_use(language)
         given = {name: pack.template(_STAGE, name) if own is None else own for name in chosen}
         self._templates: dict[str, PromptTemplate | ChatPromptTemplate] = {
-            name: checked_prompt("summarization_prompt", template, set(keys)) for name, template in given.items()
+            name: checked_prompt("summarization_prompt", template, set(keys), {_LENGTH_KEY} - set(keys))
+            for name, template in given.items()
         }
         for name in chosen:
             self._check_room(name, at_once)
@@ -74,7 +79,9 @@ class DescriptionPrompts:
 
     def formatted(self, language: str, name: str, lines: Sequence[str]) -> "PromptValue":
         """The prompt of a language with a name and descriptions, one on each line."""
-        return self._templates[language].format_prompt(**{self._name_key: name, self._list_key: "\n".join(lines)})
+        given = self._length | {self._name_key: name, self._list_key: "\n".join(lines)}
+        template = self._templates[language]
+        return template.format_prompt(**{key: given[key] for key in template.input_variables})
 
     def count(self, text: str) -> int:
         """The tokens of a text."""

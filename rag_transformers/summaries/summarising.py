@@ -90,8 +90,8 @@ class SummarizeExtractor(DescriptionSummarizer):
         llm: A chat model, or any Runnable from a prompt to a message or text.
         entity_name_key: The prompt's variable for the name, which is written as JSON: ``"Ada"`` or ``["Ada", "Bo"]``.
         input_descriptions_key: The prompt's variable for the descriptions.
-        summarization_prompt: A text with these variables in braces, a PromptTemplate or a ChatPromptTemplate; without
-            it, our own in the language of the descriptions.
+        summarization_prompt: A text with these variables in braces, a PromptTemplate or a ChatPromptTemplate; it may
+            have ``{max_length}`` too. Without it, our own in the language of the descriptions.
         on_error: Called with a model's error, its traceback, and the input, a dict of ``items`` and ``descriptions``.
         max_summary_length: Tokens of a reply, at least 1.
         max_input_tokens: Tokens of a prompt, more than the prompt has without a name and descriptions.
@@ -146,7 +146,14 @@ class SummarizeExtractor(DescriptionSummarizer):
         self.undirected = undirected
         self._counter = check_function("counter", counter)
         self._prompts = DescriptionPrompts(
-            keys, summarization_prompt, self.language, self.max_input_tokens, self._tokens, pack, counter is not None
+            keys,
+            summarization_prompt,
+            self.language,
+            self.max_input_tokens,
+            self.max_summary_length,
+            self._tokens,
+            pack,
+            counter is not None,
         )
         self._bounded: dict[int, Runnable[Any, Any]] = {}
         self._unbound = False
