@@ -75,7 +75,7 @@ class GraphIndex:
             searcher,
             self._current.graph,
             llm=settings.llm,
-            counter=settings.chunker.counter,
+            counter=lambda text: settings.chunker.counter(text),  # looked for when something is counted
             voice=Voice(settings.language, settings.prompts),
             max_context_tokens=max_context_tokens,
         )
