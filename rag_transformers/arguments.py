@@ -36,7 +36,7 @@ def parser(runs: Mapping[str, Callable[[argparse.Namespace], int]]) -> argparse.
 
 def _index(command: Command) -> None:
     command.add_argument("paths", nargs="+", metavar="PATH", help=_FILES)
-    command.add_argument("--out", required=True, metavar="DIR", help="the folder of the index")
+    command.add_argument("--out", type=_folder, required=True, metavar="DIR", help="the folder of the index")
     command.add_argument("--chunk-size", type=int, default=1024, metavar="N", help="tokens of a chunk (default 1024)")
     command.add_argument(
         "--chunk-overlap", type=int, default=20, metavar="N", help="tokens that neighbours share (default 20)"
@@ -63,8 +63,8 @@ def _summarize(command: Command) -> None:
 
 
 def _import(command: Command) -> None:
-    command.add_argument("source", metavar="SOURCE", help="the folder of its output, or its GraphML file")
-    command.add_argument("--out", required=True, metavar="DIR", help="the folder of the index")
+    command.add_argument("source", type=_folder, metavar="SOURCE", help="the folder of its output, or its GraphML file")
+    command.add_argument("--out", type=_folder, required=True, metavar="DIR", help="the folder of the index")
     command.add_argument("--no-reports", action="store_true", help="write the reports on communities without the model")
 
 
@@ -77,13 +77,17 @@ def _export(command: Command) -> None:
     _add_folder(command)
     command.add_argument("--format", required=True, choices=("graphml", "json", "csv", "cypher", "csv-neo4j"))
     command.add_argument(
-        "-o", "--output", metavar="FILE", help="a file, a folder for csv (default: standard output; of csv the edges)"
+        "-o",
+        "--output",
+        type=_file,
+        metavar="FILE",
+        help="a file, a folder for csv (default: standard output; of csv the edges)",
     )
 
 
 def _view(command: Command) -> None:
     _add_folder(command)
-    command.add_argument("-o", "--output", required=True, metavar="FILE", help="the HTML file")
+    command.add_argument("-o", "--output", type=_file, required=True, metavar="FILE", help="the HTML file")
 
 
 def _stats(command: Command) -> None:
@@ -99,7 +103,7 @@ def _mcp(command: Command) -> None:
 
 
 def _add_folder(command: Command) -> None:
-    command.add_argument("out", metavar="DIR", help="the folder of the index")
+    command.add_argument("out", type=_folder, metavar="DIR", help="the folder of the index")
 
 
 COMMANDS: dict[str, tuple[str, Callable[[Command], None]]] = {
@@ -188,10 +192,18 @@ def _port(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 0 (any free one) to 65535")
 
 
-def _named(text: str) -> str:
+def _named(text: str, what: str = "") -> str:
     if not text.strip():
-        raise argparse.ArgumentTypeError("it is empty")
+        raise argparse.ArgumentTypeError("it is empty" + (what and f"; name a {what}"))
     return text
+
+
+def _folder(text: str) -> str:
+    return _named(text, "folder")
+
+
+def _file(text: str) -> str:
+    return _named(text, "file")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -199,8 +199,8 @@ def _view(given: argparse.Namespace) -> int:
 def _tell_failures(report: "IndexReport") -> int:
     from rag_transformers.text import printable
 
-    for failure in report.failed:
-        print(f"failed: {printable(str(failure))}", file=sys.stderr)
+    for line in report.failures_told():
+        print(f"failed: {printable(line)}", file=sys.stderr)
     return 1 if report.failed else 0
 
 

@@ -4,9 +4,11 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.utils.pydantic import create_model_v2
+from pydantic import BaseModel, WithJsonSchema
 
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.graph import Edge, Graph, name_key
@@ -114,6 +116,11 @@ class CommunityDetector(Runnable[Graph, tuple[Community, ...]]):
             UsageError: No graph, an edge of negative or endless weight, or a quality whose library is missing.
         """
         return self._call_with_config(self.detect, input, config, previous=previous)
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        """The schema of the input: any value, for a graph is an object with methods, which JSON cannot hold."""
+        told = WithJsonSchema({"description": "A graph, such as MemoryGraph"})
+        return create_model_v2(self.get_name("Input"), root=Annotated[Any, told])
 
     def detect(self, graph: Graph, previous: Sequence[Community] = ()) -> tuple[Community, ...]:
         """The same as :meth:`invoke`, untraced."""

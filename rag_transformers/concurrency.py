@@ -5,13 +5,17 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import get_config_list
+from langchain_core.runnables.utils import Input, Output
+
 from rag_transformers.errors import UsageError
 
-__all__ = ["arun", "arun_stream", "drained", "run", "run_stream", "together"]
+__all__ = ["InOrder", "arun", "arun_stream", "drained", "run", "run_stream", "together"]
 
 T = TypeVar("T")
 
@@ -183,6 +187,46 @@ async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+class InOrder(Runnable[Input, Output]):
+    """A Runnable whose batches begin with the first input: LangChain's start theirs in another order each time.
+
+    So a batch that was stopped has done the first ones, and what is asked of a model comes in reading order.
+    """
+
+    async def abatch_as_completed(  # type: ignore[override]
+        self, inputs: Sequence[Input], config: Any = None, *, return_exceptions: bool = False, **kwargs: Any
+    ) -> AsyncIterator[tuple[int, Output | Exception]]:
+        """Each output as soon as it is done, with its number; where the caller stops before the end, so does the rest.
+
+        Args:
+            inputs: What is begun in this order, as many at a time as the config's ``max_concurrency`` says.
+            config: A config, or one for each input.
+            return_exceptions: Whether an error is given out in the place of an output.
+            **kwargs: Passed on to ``ainvoke``.
+        """
+        configs = get_config_list(config, len(inputs))
+        most = configs[0].get("max_concurrency") if configs else None
+        places = asyncio.Semaphore(most) if most else contextlib.nullcontext()
+        arrived: asyncio.Queue[tuple[int, asyncio.Task[Output]]] = asyncio.Queue()
+
+        async def one(number: int) -> Output:
+            async with places:
+                return await self.ainvoke(inputs[number], configs[number], **kwargs)
+
+        tasks = [asyncio.ensure_future(one(number)) for number in range(len(inputs))]
+        for number, task in enumerate(tasks):
+            task.add_done_callback(lambda done, number=number: arrived.put_nowait((number, done)))  # type: ignore[misc]
+        try:
+            for _ in tasks:
+                number, task = await arrived.get()
+                error = None if task.cancelled() else task.exception()
+                yield number, error if return_exceptions and isinstance(error, Exception) else task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def drained(results: AsyncIterator[T]) -> AsyncIterator[list[T]]:

@@ -3,7 +3,7 @@
 import asyncio
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -12,9 +12,11 @@ from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertRe
 from rag_transformers.chunking import source_of
 from rag_transformers.documents import fingerprint
 from rag_transformers.documents.given import stored_as
+from rag_transformers.documents.ids import given_ids
 from rag_transformers.errors import NoIndexError, UsageError
 from rag_transformers.indexing.outcomes import IndexReport
 from rag_transformers.retrieval.graph_retriever import GraphRetriever
+from rag_transformers.text import encodable
 
 __all__ = ["GraphDocumentIndex"]
 
@@ -57,7 +59,7 @@ class GraphDocumentIndex(GraphRetriever, DocumentIndex):
             a warning too. Such a chunk is asked again at the next upsert, whatever that is of.
 
         Raises:
-            UsageError: Two different documents have one id.
+            UsageError: Something else than documents, or two different ones that have one id.
             RagTransformersError: As for :meth:`GraphIndex.add`.
         """
         named = _named(items)
@@ -68,37 +70,40 @@ class GraphDocumentIndex(GraphRetriever, DocumentIndex):
         named = _named(items)
         return _upserted(named, await self.index.aadd(list(named.values()), **kwargs) if named else None)
 
-    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
+    def delete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> DeleteResponse:
         """Delete documents by their ids, with all that was made of them; unknown ids are passed over.
 
         Args:
-            ids: The ids.
+            ids: The ids; a text is one.
             **kwargs: As for :meth:`GraphIndex.delete`: ``config``.
 
         Raises:
-            UsageError: No ids were given.
+            UsageError: No ids were given, or something else.
         """
         held = _held(ids, self._ids())
         if held:
             self.index.delete(held, **kwargs)
         return _deleted(held)
 
-    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> DeleteResponse:
+    async def adelete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> DeleteResponse:
         """Delete documents by their ids; see :meth:`delete`."""
         held = _held(ids, await asyncio.to_thread(self._ids))
         if held:
             await self.index.adelete(held, **kwargs)
         return _deleted(held)
 
-    def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
+    def get(self, ids: str | Iterable[str], /, **kwargs: Any) -> list[Document]:
         """The documents that have these ids, as they were given; unknown ids are passed over.
 
         Args:
-            ids: The ids.
+            ids: The ids; a text is one.
             **kwargs: None is known.
+
+        Raises:
+            UsageError: Something else than ids.
         """
         try:
-            return self.index.documents(ids)
+            return self.index.documents(given_ids("ids", ids))
         except NoIndexError:
             return []
 
@@ -109,11 +114,12 @@ class GraphDocumentIndex(GraphRetriever, DocumentIndex):
             return []
 
 
-def _named(items: Sequence[Document]) -> dict[str, Document]:
+def _named(items: Any) -> dict[str, Document]:
     """The documents as they are stored, by what each is known by."""
-    alike = Counter(source_of(item) for item in items if not item.id)
+    documents = _documents(items)
+    alike = Counter(source_of(item) for item in documents if not item.id)
     named: dict[str, Document] = {}
-    for item in items:
+    for item in documents:
         id = _id_of(item, alike)
         stored = stored_as(item, id)
         if id in named and fingerprint(named[id]) != fingerprint(stored):
@@ -122,11 +128,22 @@ def _named(items: Sequence[Document]) -> dict[str, Document]:
     return named
 
 
+def _documents(items: Any) -> list[Document]:
+    """What was given, gone over once: a generator holds nothing the second time."""
+    if isinstance(items, str | bytes | Document) or not isinstance(items, Iterable):
+        raise UsageError(f"items is a {type(items).__name__}; give a list of documents")
+    documents = list(items)
+    for number, item in enumerate(documents):
+        if not isinstance(item, Document):
+            raise UsageError(f"items[{number}] is a {type(item).__name__}; it must be a Document")
+    return documents
+
+
 def _id_of(document: Document, alike: Counter[str]) -> str:
     if document.id:
-        return document.id
+        return encodable(document.id)
     source = source_of(document)
-    return source if alike[source] == 1 else f"{source}#{fingerprint(document)}"
+    return encodable(source) if alike[source] == 1 else f"{encodable(source)}#{fingerprint(document)}"
 
 
 def _upserted(named: dict[str, Document], report: IndexReport | None) -> UpsertResponse:
@@ -138,11 +155,11 @@ def _upserted(named: dict[str, Document], report: IndexReport | None) -> UpsertR
     )
 
 
-def _held(ids: list[str] | None, known: Sequence[str]) -> list[str]:
+def _held(ids: str | Iterable[str] | None, known: Sequence[str]) -> list[str]:
     if ids is None:
         raise UsageError("ids is None; say which documents to delete")
     there = set(known)
-    return [id for id in dict.fromkeys(ids) if id in there]
+    return [id for id in given_ids("ids", ids) if id in there]
 
 
 def _deleted(ids: list[str]) -> DeleteResponse:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -22,6 +22,7 @@ from rag_transformers.chunking import Chunker
 from rag_transformers.communities import Community
 from rag_transformers.concurrency import arun, arun_stream, run, run_stream
 from rag_transformers.documents.given import as_given
+from rag_transformers.documents.ids import given_ids
 from rag_transformers.documents.inputs import Documents, Paths, given_documents
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.graph import Extraction
@@ -143,8 +144,9 @@ class GraphIndex:
         if extractor is not None and not isinstance(extractor, Runnable):
             kind = type(extractor).__name__
             raise UsageError(f"extractor is a {kind}; give a Runnable: RunnableLambda makes one of a function")
+        place, make = _checked_path(path), _checked_maker(vector_store)
         given = embeddings or _default_embeddings()
-        folder = IndexFolder(Path(path), given, language, embedding_batch_size, client, vector_store)
+        folder = IndexFolder(place, given, language, embedding_batch_size, client, make)
         settings = Settings(llm, extractor, chunker or Chunker(), language, pack, concurrency, reports)
         return cls(folder, settings, max_context_tokens)
 
@@ -198,6 +200,7 @@ class GraphIndex:
             documents: As for :meth:`add`.
             sync: As for :meth:`add`.
         """
+        sync = _places(sync)
         return self._changes.plan(given_documents(documents, bool(sync)), sync)
 
     def delete(self, source: str | Iterable[str], *, config: RunnableConfig | None = None) -> bool:
@@ -214,24 +217,24 @@ class GraphIndex:
             NoIndexError: There is no index yet.
             IndexLockedError: Another process, or another object, writes to the index.
         """
-        return _all_held(*run(self._traced_delete(source, config)))
+        return _all_held(*run(self._traced_delete("source", source, config)))
 
     async def adelete(self, source: str | Iterable[str], *, config: RunnableConfig | None = None) -> bool:
         """Remove a document, or several; see :meth:`delete`."""
-        return _all_held(*await arun(self._traced_delete(source, config)))
+        return _all_held(*await arun(self._traced_delete("source", source, config)))
 
-    def remove(self, sources: Iterable[str], *, config: RunnableConfig | None = None) -> IndexReport:
+    def remove(self, sources: str | Iterable[str], *, config: RunnableConfig | None = None) -> IndexReport:
         """As :meth:`delete` for several documents, and say what was done; what the index does not hold is passed over.
 
         Args:
-            sources: The documents' ``metadata["source"]``.
+            sources: The documents' ``metadata["source"]``; a text is one source.
             config: As for :meth:`add`.
         """
-        return run(self._traced_delete(sources, config))[1]
+        return run(self._traced_delete("sources", sources, config))[1]
 
-    async def aremove(self, sources: Iterable[str], *, config: RunnableConfig | None = None) -> IndexReport:
+    async def aremove(self, sources: str | Iterable[str], *, config: RunnableConfig | None = None) -> IndexReport:
         """Remove documents, and say what was done; see :meth:`remove`."""
-        return (await arun(self._traced_delete(sources, config)))[1]
+        return (await arun(self._traced_delete("sources", sources, config)))[1]
 
     def sources(self) -> list[str]:
         """The sources of all documents, in reading order.
@@ -241,27 +244,30 @@ class GraphIndex:
         """
         return list(self._folder.records.fingerprints())
 
-    def chunks(self, ids: Iterable[str] | None = None) -> list[Document]:
+    def chunks(self, ids: str | Iterable[str] | None = None) -> list[Document]:
         """The chunks, in reading order, each with its document and its place in it.
 
         Args:
-            ids: Those of the chunks wanted, of which unknown ones are passed over; all by default.
+            ids: Those of the chunks wanted, of which unknown ones are passed over; a text is one id. All by default.
 
         Raises:
+            UsageError: Something else than ids.
             NoIndexError: There is no index yet.
         """
-        return [plain_chunk(chunk) for chunk in self._folder.records.chunks(None if ids is None else list(ids))]
+        wanted = None if ids is None else given_ids("ids", ids)
+        return [plain_chunk(chunk) for chunk in self._folder.records.chunks(wanted)]
 
-    def documents(self, sources: Iterable[str]) -> list[Document]:
+    def documents(self, sources: str | Iterable[str]) -> list[Document]:
         """Documents as they were given, put together from their chunks; of a blank one there is none.
 
         Args:
-            sources: Their ``metadata["source"]``; those that the index does not hold are passed over.
+            sources: Their ``metadata["source"]``, a text being one; those that the index does not hold are passed over.
 
         Raises:
+            UsageError: Something else than sources.
             NoIndexError: There is no index yet.
         """
-        return as_given(self._folder.records.chunks_of(list(sources)))
+        return as_given(self._folder.records.chunks_of(given_ids("sources", sources)))
 
     def as_document_index(self, k: int = 10) -> "GraphDocumentIndex":
         """This index as LangChain's ``DocumentIndex``, for ``langchain_core.indexing.index`` and the like.
@@ -438,8 +444,9 @@ class GraphIndex:
             IndexLockedError: Another process writes to the index.
             IndexMismatchError: The index was made with other embeddings, or by another version.
         """
+        place, make = _checked_path(path), _checked_maker(vector_store)
         given = embeddings or _default_embeddings()
-        return repair(Path(path), lambda: IndexFolder(Path(path), given, make_store=vector_store))
+        return repair(place, lambda: IndexFolder(place, given, make_store=make))
 
     def close(self) -> None:
         """Give all files of the folder back, so that it may be moved or deleted."""
@@ -462,14 +469,15 @@ class GraphIndex:
         on_progress: Callable[[Progress], None] | None,
         config: RunnableConfig | None,
     ) -> IndexReport:
+        sync = _places(sync)
         given = await asyncio.to_thread(given_documents, documents, bool(sync))
         told = {"sources": [document.metadata["source"] for document in given]}
         return await traced("GraphIndex.add", lambda: self._changes.add(given, sync, on_progress), told, config)
 
     async def _traced_delete(
-        self, source: str | Iterable[str], config: RunnableConfig | None
+        self, name: str, given: str | Iterable[str], config: RunnableConfig | None
     ) -> tuple[bool, IndexReport]:
-        sources = list(dict.fromkeys([source] if isinstance(source, str) else source))
+        sources = given_ids(name, given)
         return await traced("GraphIndex.delete", lambda: self._changes.delete(sources), {"sources": sources}, config)
 
     async def _query(self, question: str, mode: str, k: int, config: RunnableConfig | None) -> Answer:
@@ -487,6 +495,33 @@ class GraphIndex:
         with Run(self._settings.concurrency).active():
             async for piece in traced_stream("GraphIndex.stream", pieces, {"question": question}, config):
                 yield piece
+
+
+def _checked_path(path: Any) -> Path:
+    if not isinstance(path, str | Path):
+        raise UsageError(f"path is {path!r:.80}; give the folder of the index")
+    if not str(path):
+        raise UsageError("path is empty; give the folder of the index")
+    return Path(path)
+
+
+def _checked_maker(make: Any) -> "MakeStore | None":
+    if make is None or callable(make):
+        return cast("MakeStore | None", make)
+    kind = type(make).__name__
+    raise UsageError(
+        f"vector_store is a {kind}; give a function that makes a store of a collection: "
+        f"lambda name, embeddings: {kind if hasattr(make, 'similarity_search') else 'Store'}(…)"
+    )
+
+
+def _places(sync: Any) -> list[str | Path]:
+    """Files and folders, gone over once."""
+    listed = [sync] if isinstance(sync, str | Path) else list(sync) if isinstance(sync, Iterable) else [sync]
+    for place in listed:
+        if not isinstance(place, str | Path):
+            raise UsageError(f"sync is or holds {place!r:.80}; give files and folders")
+    return listed
 
 
 def _default_embeddings() -> "Embeddings":

@@ -32,6 +32,7 @@ LONGEST_SENTENCE = 600
 LONGEST_TITLE = 100
 """A first line of more characters than this is no title."""
 
+_JOINERS = "\u200c\u200d"
 _HAN = re.compile(f"[{HAN}]")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d]")
 _HIRAGANA = re.compile("[\u3041-\u3096]")
@@ -135,10 +136,15 @@ def encodable(text: str) -> str:
 def printable(text: str) -> str:
     r"""A text as it can be printed in one line: white space folded, what would move the cursor shown by its number.
 
+    The marks that join letters, in Persian and in emoji, are part of how a name is written, and stay.
+
     >>> printable("a.txt\n[2] /etc/official.txt\x1b[2K")
     'a.txt [2] /etc/official.txt\\x1b[2K'
     """
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in " ".join(text.split()))
+    plain = " ".join(text.split())
+    if plain.isprintable():
+        return plain
+    return "".join(letter if letter.isprintable() or letter in _JOINERS else ascii(letter)[1:-1] for letter in plain)
 
 
 def sentences(text: str) -> list[str]:

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import random
+import shutil
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -227,3 +229,97 @@ def test_another_way_to_cut_is_another_document(tmp_path: Path) -> None:
         index.add(text)
     with opened(tmp_path / "i", chunker=Chunker(20, 0, counter=len)) as index:
         assert index.add(text).changed == 1
+
+
+def stored(folder: Path) -> str:
+    """All that is stored of what was made."""
+    with sqlite3.connect(folder / "made.sqlite") as made:
+        return repr([made.execute(f"select * from {table}").fetchall() for table in ("extractions", "made")])
+
+
+def test_what_another_extractor_found_stays_until_its_text_is_gone(tmp_path: Path) -> None:
+    """An edit of one document is no reason to forget what was paid for another; a deletion is one to forget it all."""
+    asked: list[str] = []
+
+    def by(name: str) -> RunnableLambda[Document, Extraction]:
+        def read(chunk: Document) -> Extraction:
+            asked.append(name)
+            return Extraction([(f"{name} {chunk.page_content}", "said")])
+
+        extractor = RunnableLambda(read)
+        extractor.cache_key = name  # type: ignore[attr-defined]
+        return extractor
+
+    one, two = doc("Kiln", "a"), doc("Mill", "b")
+    for name in ("first", "second"):
+        with opened(tmp_path / "i", extractor=by(name)) as index:
+            index.add([one, two])
+    with opened(tmp_path / "i", extractor=by("second")) as index:
+        index.add([doc("Kiln again", "a")])
+    with opened(tmp_path / "i", extractor=by("first")) as index:
+        index.add([doc("Kiln again", "a"), two])
+        assert asked == ["first", "first", "second", "second", "second", "first"]
+        assert '"first Kiln\\' not in stored(tmp_path / "i")
+        assert "Mill" in stored(tmp_path / "i")
+        index.delete("b")
+    assert "Mill" not in stored(tmp_path / "i")
+
+
+def test_no_description_of_what_is_gone_stays(tmp_path: Path) -> None:
+    """Neither the one that holds nor one that a later document had replaced."""
+    documents = [doc(f"Ada Moss keeps secret {number} in Grain Trust.", str(number)) for number in range(8)]
+    with opened(tmp_path / "i") as index:
+        for document in documents:
+            index.add(document)
+        assert "secret 3" in stored(tmp_path / "i")
+        index.delete("3")
+    assert "secret 3" not in stored(tmp_path / "i")
+    assert "secret 4" in stored(tmp_path / "i")
+
+
+def test_the_stages_of_a_report_come_in_their_order(tmp_path: Path) -> None:
+    with opened(tmp_path / "i") as index:
+        assert list(index.add(named(1)).stages) == ["extract", "embed", "describe", "report"]
+
+
+def test_an_index_that_is_gone_or_was_made_anew_is_not_read_as_it_was(tmp_path: Path) -> None:
+    for remade in (False, True):
+        with opened(tmp_path / "i") as index:
+            index.add(named(1))
+            assert index.query("Who met Ada Moss?").found
+            shutil.rmtree(tmp_path / "i")
+            if remade:
+                with opened(tmp_path / "other") as other:
+                    other.add(named(2))
+                shutil.move(tmp_path / "other", tmp_path / "i")
+            for read in (lambda: index.query("Who met Ada Moss?"), lambda: index.graph, index.stats, index.sources):
+                with pytest.raises(StorageError, match="was moved, deleted or made anew since it was opened"):
+                    read()
+        shutil.rmtree(tmp_path / "i", ignore_errors=True)
+
+
+def test_half_of_a_surrogate_pair_in_a_source_is_found_as_it_was_given(tmp_path: Path) -> None:
+    with opened(tmp_path / "i") as index:
+        index.add(doc("Ada Moss met Bo Vale.", "a\ud800"))
+        assert len(index.documents(["a\ud800"])) == 1
+        assert index.delete("a\ud800")
+        assert index.sources() == []
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_chunks_are_asked_about_in_reading_order(tmp_path: Path, own: bool) -> None:
+    """By our extractors and by one's own: so what a run that was stopped has done is the beginning."""
+    asked: list[str] = []
+
+    def reply(prompt: str) -> str:
+        asked.append(prompt.rpartition("Person ")[2][0])
+        return hash_reply(prompt)
+
+    def read(chunk: Document) -> Extraction:
+        reply(chunk.page_content)
+        return Extraction()
+
+    given: dict[str, Any] = {"extractor": RunnableLambda(read)} if own else {"llm": ScriptedChatModel(reply=reply)}
+    with opened(tmp_path / "i", **given, concurrency=1) as index:
+        index.add([named(number) for number in range(12)])
+    assert asked[:12] == list("ABCDEFGHIJKL")

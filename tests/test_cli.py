@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_server import FakeReply, FakeServer, prompt_of
+from fake_server import FakeReply, FakeServer, in_turn, prompt_of
 from scripted_model import stage_reply
 
 from rag_transformers.cli import main
@@ -102,6 +102,44 @@ class TestIndex:
         assert "客栈.txt, chunk 0" in told.err
         assert "content filter" in told.err
         assert "1 failed" in told.out
+
+    def test_all_chunks_that_were_not_asked_about_are_one_line(
+        self, tmp_path: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for number in range(9):
+            (tmp_path / f"{number}.txt").write_text(f"Tenant{number} rented the mill.", encoding="utf-8")
+        model.reply = in_turn("Entities:\n(Tenant0#Rents)", FakeReply("no", status=401))
+        command = ["index", str(tmp_path / "*.txt"), "--out", str(tmp_path / "i"), "--concurrency", "1"]
+        assert main([*command, "--model", "fake-chat"]) == 1
+        told = capsys.readouterr()
+        refused = "the server refused the key (401): Error code: 401 - no; check OPENAI_API_KEY"
+        asked, unasked = sorted(told.err.splitlines(), key=lambda line: "not asked" in line)
+        assert re.fullmatch(rf"failed: \S+/\d.txt, chunk 0 \(characters 0 to 24\): {re.escape(refused)}", asked)
+        assert unasked == f"failed: 7 chunks were not asked, since an earlier call failed: {refused}"
+        assert "8 failed" in told.out
+
+    def test_a_report_and_a_description_that_fail_are_told_once_and_by_name(
+        self, tmp_path: Path, model: FakeServer, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for number in range(5):
+            (tmp_path / f"{number}.txt").write_text(f"{number} Ada Moss founded Grain Trust.", encoding="utf-8")
+
+        def reply(body: dict[str, object]) -> str | FakeReply:
+            prompt = prompt_of(body)
+            if "Description List:" in prompt or '"findings"' in prompt:
+                return FakeReply("unfit", status=400)
+            said = prompt.split("[Text]:")[-1].strip()[:1]
+            return f"Entities:\n(Ada Moss#Said {said})\nRelationships:\n(Ada Moss#founded#Grain Trust#Told {said})"
+
+        model.reply = reply
+        assert main(["index", str(tmp_path / "*.txt"), "--out", str(tmp_path / "i"), "--model", "fake-chat"]) == 1
+        failed = [line.partition(": Error code: 400 - unfit")[0] for line in capsys.readouterr().err.splitlines()]
+        assert failed == [
+            "failed: the descriptions of Ada Moss",
+            "failed: the descriptions of Ada Moss → Grain Trust",
+            "failed: the report of the community 'Ada Moss and Grain Trust'",
+        ]
+        assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 class TestQuery:
@@ -270,6 +308,29 @@ class TestMistakes:
         (tmp_path / "notes.md").write_text("mine", encoding="utf-8")
         assert "no index" in refused("index", str(folder / "texts"), "--out", str(tmp_path))
         assert [path.name for path in tmp_path.iterdir()] == ["notes.md"]
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "index x --out",
+            "import x --out",
+            "query  x",
+            "delete  x",
+            "stats ",
+            "rebuild ",
+            "repair ",
+            "mcp ",
+            "view x -o",
+        ],
+    )
+    def test_an_empty_folder_or_file(
+        self, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, command: str
+    ) -> None:
+        """It is not taken for the current folder."""
+        monkeypatch.chdir(tmp_path)
+        arguments = command.split(" ") if "  " in command or command.endswith(" ") else [*command.split(), ""]
+        assert re.search(r"(--out|DIR|--output): it is empty; name a (folder|file) ", refused(*arguments))
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_folder_that_cannot_be_made(self, tmp_path: Path, folder: Path, refused: Refused) -> None:
         (tmp_path / "file").write_text("mine", encoding="utf-8")

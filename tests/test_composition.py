@@ -1,10 +1,13 @@
 """Stages in chains: with |, side by side, mapped, with retries and fallbacks; as LangChain's users write them."""
 
-from collections.abc import Iterator, Sequence
+import json
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from langchain_core._api import LangChainBetaWarning
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import PromptTemplate
@@ -17,6 +20,7 @@ from langchain_core.runnables import (
 )
 from scripted_model import ScriptedChatModel, stage_reply
 
+import rag_transformers
 from rag_transformers import (
     Chunker,
     Community,
@@ -26,7 +30,11 @@ from rag_transformers import (
     ExtractiveSummary,
     GraphExtractor,
     GraphIndex,
+    GraphRAGExtractor,
+    GraphRAGQueryEngine,
+    GraphRAGStore,
     GraphRetriever,
+    LLMExtractor,
     MemoryGraph,
     PhraseExtractor,
     Report,
@@ -35,9 +43,10 @@ from rag_transformers import (
     SummarizeExtractor,
     Summary,
 )
-from rag_transformers.errors import ReplyError
+from rag_transformers.errors import ReplyError, UsageError
 
 TEXT = "Ada Moss founded Grain Trust. " * 4 + "林晚在青石镇开了一家客栈。" * 4
+JSON = json.dumps({"entities": [{"entity_name": "Ada Moss", "entity_type": "person", "entity_description": ""}]})
 GIVEN = {"items": "Ada Moss", "descriptions": ["She founded Grain Trust.", "She left it in 2003."]}
 
 
@@ -155,6 +164,24 @@ class TestTrouble:
         stage: Runnable[Any, str] = Summary(llm=failing).with_fallbacks([ExtractiveSummary()])
         assert "Grain Trust" in await stage.ainvoke(["Ada Moss founded Grain Trust. " * 20])
 
+    @pytest.mark.parametrize("kind", [GraphExtractor, GraphRAGExtractor])
+    async def test_a_bad_input_fails_in_its_own_call_and_not_its_batch(
+        self, model: ScriptedChatModel, kind: type[GraphExtractor] | type[GraphRAGExtractor]
+    ) -> None:
+        model.reply = lambda prompt: stage_reply("Entities: Relationships:") if kind is GraphExtractor else JSON
+        stage, given = kind(llm=model), cast("list[str | Document]", ["Ada Moss founded it.", 5, Document("Bo left.")])
+        wanted = [Extraction, UsageError, Extraction]
+        assert list(map(type, stage.batch(given, return_exceptions=True))) == wanted
+        assert list(map(type, await stage.abatch(given, return_exceptions=True))) == wanted
+        done = list(stage.batch_as_completed(given, return_exceptions=True))
+        done_too = [each async for each in stage.abatch_as_completed(given, return_exceptions=True)]
+        for found in (done, done_too):
+            assert [type(each) for _, each in sorted(found, key=lambda pair: pair[0])] == wanted
+        with pytest.raises(UsageError, match="a chunk is int; give a Document or a text"):
+            stage.batch(given)
+        taken_over = stage.with_fallbacks([RunnableLambda(lambda given: Extraction([(str(given), "")]))])
+        assert taken_over.batch(given)[1].names() == ["5"]
+
     def test_an_index_takes_a_stage_with_fallbacks_as_its_extractor(self, tmp_path: Path) -> None:
         failing = ScriptedChatModel(reply=lambda prompt: ValueError("no"))
         stage = GraphExtractor(llm=failing).with_fallbacks([PhraseExtractor()])
@@ -193,3 +220,58 @@ class TestConfig:
 def test_a_stage_has_its_name_in_the_drawing_of_a_chain(stage: Any) -> None:
     assert stage.get_name() == type(stage).__name__
     assert type(stage).__name__ in (RunnableLambda(str) | stage).get_graph().draw_mermaid()
+
+
+# What LangChain asks every Runnable: the forms of its input and output, and its place in a drawing.
+
+
+def exported_runnables() -> list[str]:
+    kinds = {name: getattr(rag_transformers, name) for name in rag_transformers.__all__}
+    return [name for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, Runnable)]
+
+
+@pytest.fixture
+def made(model: ScriptedChatModel, retriever: GraphRetriever) -> Callable[[str], Runnable[Any, Any]]:
+    """Makes a stage by the name of its class."""
+
+    class Reading(LLMExtractor):
+        def _parse_response(self, text: str, limit: int | None = None) -> Extraction:
+            return Extraction()
+
+    special: dict[str, Callable[[], Runnable[Any, Any]]] = {
+        "GraphRetriever": lambda: retriever,
+        "GraphRAGQueryEngine": lambda: GraphRAGQueryEngine(GraphRAGStore(llm=model), llm=model),
+        "LLMExtractor": lambda: Reading(model, "{text}"),
+    }
+    with_model = ("GraphExtractor", "GraphRAGExtractor", "SummarizeExtractor", "Summary", "ReportWriter")
+
+    def make(name: str) -> Runnable[Any, Any]:
+        kind = getattr(rag_transformers, name)
+        return special[name]() if name in special else kind(llm=model) if name in with_model else kind()
+
+    return make
+
+
+@pytest.mark.parametrize("name", exported_runnables())
+def test_every_stage_says_what_it_takes_and_gives(made: Callable[[str], Runnable[Any, Any]], name: str) -> None:
+    stage = made(name)
+    chain = stage | RunnablePassthrough()
+    for each in (stage, chain):
+        assert "title" in each.get_input_jsonschema() or "$defs" in each.get_input_jsonschema()
+        assert isinstance(each.get_output_jsonschema(), dict)
+        assert len(each.get_graph().nodes) > 2
+    if name.endswith("SummarizeExtractor"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LangChainBetaWarning)
+            assert set(stage.as_tool(name="describe", description="One description of many").args) == set(GIVEN)
+
+
+def test_a_graph_has_no_form_in_json_and_its_schema_says_what_it_is() -> None:
+    detector = CommunityDetector()
+    assert detector.get_input_jsonschema()["description"] == "A graph, such as MemoryGraph"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LangChainBetaWarning)
+        assert detector.as_tool(name="detect", description="Communities").args == {}
+    graph = knowing(("A", "B"))
+    kept: object = detector.get_input_schema().model_validate(graph).model_dump()
+    assert kept is graph

@@ -18,7 +18,7 @@ from rag_transformers.stores.records import Draft, Records
 class Asked:
     """A maker that counts what it is asked for, and fails for some."""
 
-    def __init__(self, fails: tuple[str, ...] = ()) -> None:
+    def __init__(self, fails: tuple[Any, ...] = ()) -> None:
         self.items: list[Any] = []
         self.fails = fails
 
@@ -124,6 +124,20 @@ async def test_a_failure_is_reported_and_asked_again_and_takes_nothing_from_the_
     maker = Asked()
     await describe(making(kept, maker), to_describe(graph, words))
     assert maker.items == ["刘备"]
+
+
+async def test_a_failure_names_a_vertex_and_an_edge_as_the_graph_shows_them(kept: Kept) -> None:
+    graph = graph_of(*FACTS)
+    for fact in FACTS:
+        graph.upsert_edge(Edge("Ada Moss", "Grain Trust", "founded", description=fact))
+        graph.upsert_edge(Edge("林晚", "青石镇 Inn", "开", description=fact))
+    fails = ("Ada Moss", ("Ada Moss", "Grain Trust"), ("林晚", "青石镇 Inn"))
+    described = await describe(making(kept, Asked(fails)), to_describe(graph, words))
+    assert [failure.item for failure in described.failed] == [
+        "the descriptions of Ada Moss",
+        "the descriptions of Ada Moss → Grain Trust",
+        "the descriptions of 林晚 → 青石镇 Inn",
+    ]
 
 
 async def test_no_description_says_what_is_gone_when_its_successor_fails(kept: Kept) -> None:

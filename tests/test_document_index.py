@@ -166,6 +166,32 @@ class TestIds:
             opened.as_document_index().upsert(same)
         assert opened.as_document_index().upsert([same[0], same[0]])["succeeded"] == ["7"]
 
+    def test_a_generator_is_gone_over_once_and_nothing_of_it_is_lost(self, opened: GraphIndex) -> None:
+        documents = opened.as_document_index()
+        assert len(documents.upsert(each for each in (PIER, INN, MILL))["succeeded"]) == 3  # type: ignore[arg-type]
+        assert len(opened.sources()) == 3
+        named = (each.model_copy(update={"id": each.page_content[:3]}) for each in (PIER, MILL))
+        assert documents.upsert(named)["succeeded"] == ["Ada", "Orr"]  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("items", "what"),
+        [
+            (PIER, "items is a Document; give a list of documents"),
+            ("Ada left.", "items is a str"),
+            (None, "items is a NoneType"),
+            ([PIER, "Ada left."], r"items\[1\] is a str; it must be a Document"),
+        ],
+    )
+    async def test_what_is_no_document_is_named_and_nothing_is_stored(
+        self, opened: GraphIndex, items: Any, what: str
+    ) -> None:
+        with pytest.raises(UsageError, match=what):
+            opened.as_document_index().upsert(items)
+        with pytest.raises(UsageError, match=what):
+            await opened.as_document_index().aupsert(items)
+        with pytest.raises(NoIndexError):
+            opened.sources()
+
     def test_nothing_to_do_makes_no_index(self, opened: GraphIndex) -> None:
         documents = opened.as_document_index()
         assert documents.upsert([]) == {"succeeded": [], "failed": []}

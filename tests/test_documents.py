@@ -1,6 +1,7 @@
 """Files into documents: which are found, how they are called, what is read from each kind, and what is refused."""
 
 import builtins
+import contextlib
 import io
 import json
 import locale
@@ -15,7 +16,7 @@ import pytest
 from langchain_core.documents import Document
 
 from rag_transformers.documents import SUFFIXES, SkippedWarning, find_files, fingerprint, load_documents
-from rag_transformers.documents.decoding import DamagedTextWarning
+from rag_transformers.documents.decoding import DamagedTextWarning, GuessedEncodingWarning
 from rag_transformers.errors import DocumentError, UsageError
 
 CHINESE = "林溪水厂位于北岸，每日供水约三万吨。水厂由林晚主持修建，一九九八年建成。\n"
@@ -35,6 +36,12 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         return path
 
     return write
+
+
+def guessed(name: str, encoding: str) -> Any:
+    """Where a file's encoding is guessed, and a warning tells how to name it."""
+    said = rf"{name}: is not UTF-8 and was read as {encoding}; .*--encoding, in Python load_documents\(encoding=…\)"
+    return pytest.warns(GuessedEncodingWarning, match=said)
 
 
 def sources(documents: list[Document]) -> list[str]:
@@ -132,27 +139,55 @@ class TestEncodings:
         self, write: Write, encoding: str, noted: str | None
     ) -> None:
         write("a.txt", CHINESE.encode(encoding))
-        [document] = load_documents("a.txt")
+        with guessed("a.txt", noted) if noted == "gb18030" else contextlib.nullcontext():
+            [document] = load_documents("a.txt")
         assert document.page_content == CHINESE
         assert document.metadata.get("encoding") == noted
 
     @pytest.mark.parametrize(
         ("text", "encoding"),
         [
+            ("林晚住在北岸。", "gb18030"),
+            ("水厂", "gb18030"),
+            ("林溪水厂位于北岸，林晚主持修建。\n", "gb18030"),
             ("臺灣鐵路於一八九一年通車，連接基隆與臺北。\n", "big5"),
+            ("林晚住在臺北。", "big5"),
             ("東京は日本の首都です。人口は約千四百万人です。\n", "shift_jis"),
             ("Le café est à côté de l'hôtel. Une journée très agréable.\n", "cp1252"),
+            ("Ada Moss met Bob at the café.\n", "cp1252"),
+            ("Ada’s mill burned down in the winter of 1998, and nobody knew why.\n", "cp1252"),
             ("The Grain Trust 粮食基金会 was founded in 1998 by Ada Moss. It moved to 北岸.\n", "gb18030"),
         ],
     )
     def test_other_encodings_are_found(self, write: Write, text: str, encoding: str) -> None:
         write("a.txt", text.encode(encoding))
-        [document] = load_documents("a.txt")
+        with guessed("a.txt", encoding):
+            [document] = load_documents("a.txt")
         assert (document.page_content, document.metadata["encoding"]) == (text, encoding)
 
     def test_long_file_is_found_by_its_beginning_and_read_whole(self, write: Write) -> None:
         write("a.txt", (CHINESE * 5000).encode("gb18030"))
-        assert load_documents("a.txt")[0].page_content == CHINESE * 5000
+        with guessed("a.txt", "gb18030"):
+            assert load_documents("a.txt")[0].page_content == CHINESE * 5000
+
+    def test_each_file_whose_encoding_was_guessed_is_told_and_how_to_name_it(self, write: Write) -> None:
+        for name in ("a.txt", "b.txt"):
+            write(name, CHINESE.encode("gb18030"))
+        with guessed("a.txt", "gb18030"), guessed("b.txt", "gb18030"):
+            load_documents(["a.txt", "b.txt"])
+        write("c.txt", CHINESE.encode("utf-16"))
+        load_documents("c.txt")
+        load_documents(["a.txt", "b.txt"], encoding="gb18030")
+
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+    @pytest.mark.parametrize("text", [CHINESE, "Ada left.\n"])
+    def test_utf16_without_its_mark_is_refused_and_read_where_it_is_named(
+        self, write: Write, text: str, encoding: str
+    ) -> None:
+        write("a.txt", text.encode(encoding))
+        with pytest.raises(DocumentError, match=r"a\.txt: .* name its encoding: --encoding, .*\(encoding=…\)"):
+            load_documents("a.txt")
+        assert load_documents("a.txt", encoding=encoding)[0].page_content == text
 
     def test_encoding_that_is_given_is_used_and_must_fit(self, write: Write) -> None:
         write("a.txt", "水厂".encode("gbk"))
@@ -162,11 +197,25 @@ class TestEncodings:
         with pytest.raises(UsageError, match="encoding is 'utf-9', which is unknown"):
             load_documents("a.txt", encoding="utf-9")
 
-    def test_few_damaged_bytes_do_not_turn_utf8_into_another_encoding(self, write: Write) -> None:
-        write("a.txt", (CHINESE * 10).encode("utf-8")[:-2])
+    @pytest.mark.parametrize(
+        ("data", "text"),
+        [
+            ((CHINESE * 10).encode()[:-2], (CHINESE * 10)[:-2] + "\ufffd"),
+            ("林溪水厂在北岸".encode()[:-1], "林溪水厂在北\ufffd"),
+            ("Ada Moss said that the mill had burned down, “again".encode().replace(b"\x9c", b""), None),
+            ("The mill of Ada Moss stands on the north bank of the Esk. 😀".encode()[:-1], None),
+            ("Éloïse est née à Besançon, où sa mère était".encode().replace(b"\xc3\xa0", b"\xc3"), None),
+        ],
+        ids=["long", "short", "half a quotation mark", "half an emoji at the end", "one of several accents"],
+    )
+    def test_few_damaged_bytes_do_not_turn_utf8_into_another_encoding(
+        self, write: Write, data: bytes, text: str | None
+    ) -> None:
+        write("a.txt", data)
         with pytest.warns(DamagedTextWarning, match=r"a\.txt: is damaged UTF-8; .*: 1"):
             [document] = load_documents("a.txt")
-        assert document.page_content == (CHINESE * 10)[:-2] + "\ufffd"
+        assert document.page_content == (text or data.decode("utf-8", "replace"))
+        assert "encoding" not in document.metadata
 
     def test_line_ends_are_made_one(self, write: Write) -> None:
         write("a.txt", b"Ada left.\r\nBob\rstayed.\n")
@@ -243,7 +292,7 @@ class TestTables:
         [
             ({"text_column": "story"}, r"a\.csv: has no text column 'story'; its columns are name, plot"),
             ({"text_column": "plot", "title_column": "t"}, r"has no title column 't'; its columns are name, plot"),
-            ({}, r"a\.csv: which column is the text\? Name one of name, plot"),
+            ({}, r"a\.csv: which column is the text\? Name one of name, plot: --text-column, .*\(text_column=…\)"),
         ],
     )
     def test_unknown_column_is_refused_and_the_columns_are_listed(

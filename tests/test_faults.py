@@ -755,7 +755,7 @@ def test_a_description_and_a_report_that_fail_are_named_and_alone_asked_for_agai
         report = index.add(BOOK)
         assert report.extracted == len(NAMES)
         assert {failure.stage for failure in report.failed} == {"describe", "report"}
-        assert "boathouse" in next(failure.item for failure in report.failed if failure.stage == "describe")
+        assert "Boathouse" in next(failure.item for failure in report.failed if failure.stage == "describe")
         assert tenants(index) == sorted(NAMES)
     fake_server.requests.clear()
     fake_server.reply = mended

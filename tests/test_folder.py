@@ -25,8 +25,8 @@ from rag_transformers.errors import (
 )
 from rag_transformers.files import replacing
 from rag_transformers.stores.chroma_folder import ChromaFolder
+from rag_transformers.stores.keys import text_key
 from rag_transformers.stores.lock import write_lock
-from rag_transformers.stores.vectors import text_key
 
 EMBEDDINGS = DeterministicFakeEmbedding(size=8)
 TEXTS = {

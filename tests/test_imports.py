@@ -378,12 +378,117 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         read_source(tmp_path)
 
 
-def test_a_table_without_its_columns_is_named(tmp_path: Path) -> None:
-    write_graphrag(tmp_path)
+NEEDED = [
+    ("entities", "id", "id; there are: title, type, description,"),
+    ("entities", "title", "title or name; there are: id, type,"),
+    ("relationships", "source", "source; there are: id, target,"),
+    ("relationships", "target", "target; there are:"),
+    ("text_units", "id", "id; there are: text, document_id"),
+    ("text_units", "text", "text or chunk; there are: id, document_id"),
+    ("documents", "id", "id; there are: title, text"),
+    ("community_reports", "community", "community; there are: level,"),
+]
+
+
+def without(folder: Path, table: str, column: str) -> Path:
+    """A finished run without a column; ``=`` stands for one in which it is empty."""
+    write_graphrag(folder)
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.Table.from_pylist([{"text": "No id."}]), tmp_path / "text_units.parquet")
-    with pytest.raises(DocumentError, match="a form that is not known"):
+    name = column.removesuffix("=")
+    rows = graphrag_tables(2)[table]
+    for row in rows:
+        row.pop(name) if name == column else row.update({name: None})
+    pq.write_table(pa.Table.from_pylist(rows), folder / f"{table}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(("table", "column", "what"), NEEDED)
+def test_a_column_that_is_needed_is_named_with_its_file_and_what_is_there(
+    tmp_path: Path, table: str, column: str, what: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"{table}\.parquet has no column {what}"):
+        read_source(without(tmp_path, table, column))
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        *(("entities", name) for name in ("description", "text_unit_ids", "human_readable_id")),
+        *(("relationships", name) for name in ("description", "text_unit_ids", "weight")),
+        ("text_units", "document_id"),
+        *(("communities", name) for name in ("level", "entity_ids")),
+        *(("community_reports", name) for name in ("title", "summary", "findings")),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*nothing is taken over.*:UserWarning")
+def test_a_column_with_which_something_is_lost_gets_a_warning(tmp_path: Path, table: str, column: str) -> None:
+    with pytest.warns(UserWarning, match=rf"{table}\.parquet has no column .*{column}: what it would say is lost"):
+        assert read_source(without(tmp_path, table, column)).graph.edge_count == 3
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "what"),
+    [
+        ("entities", "title=", "5 entities without name, 3 communities without a known member"),
+        ("relationships", "source=", "3 relationships without both ends"),
+        ("text_units", "text=", "3 pieces without text or id"),
+        ("text_units", "id=", "3 pieces without text or id"),
+        ("communities", "entity_ids=", "3 communities without a known member"),
+        ("community_reports", "community=", "2 reports on no known community"),
+    ],
+)
+def test_rows_of_which_nothing_comes_are_counted(tmp_path: Path, table: str, column: str, what: str) -> None:
+    with pytest.warns(UserWarning, match=f"nothing is taken over from {what}"):
+        read_source(without(tmp_path, table, column))
+
+
+def test_a_level_that_is_none_is_named(tmp_path: Path) -> None:
+    write_lightrag(tmp_path, reports=True)
+    rows = json.loads((tmp_path / "kv_store_text_chunks.json").read_text(encoding="utf-8"))
+    rows["c0"]["chunk_order_index"] = "first"
+    (tmp_path / "kv_store_text_chunks.json").write_text(json.dumps(rows), encoding="utf-8")
+    with pytest.raises(
+        DocumentError, match=r"text_chunks.json: chunk_order_index of c0 is 'first'; it must be a whole"
+    ):
         read_source(tmp_path)
+
+
+def changed_store(folder: Path, store: str, field: str, value: Any = None) -> Path:
+    """A working folder in which no row of a store has a field, or all have another value in it."""
+    path = write_lightrag(folder, reports=True) / f"kv_store_{store}.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    rows = {
+        id: {**{k: v for k, v in row.items() if k != field}, **({field: value} if value else {})}
+        for id, row in rows.items()
+    }
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return folder
+
+
+def test_lightrags_fields_are_looked_for_too(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"text_chunks.json: no row has content; there are: full_doc_id, chunk_order"):
+        read_source(changed_store(tmp_path / "a", "text_chunks", "content"))
+    with pytest.warns(UserWarning, match=r"text_chunks.json: no row has full_doc_id: what it would say is lost"):
+        read_source(changed_store(tmp_path / "b", "text_chunks", "full_doc_id"))
+    with pytest.raises(UsageError, match=r"community_reports.json: no row has nodes; there are: level, chunk_ids"):
+        read_source(changed_store(tmp_path / "c", "community_reports", "nodes"))
+    with pytest.warns(UserWarning, match="nothing is taken over from 1 communities without a known member"):
+        read_source(changed_store(tmp_path / "d", "community_reports", "nodes", ["NOBODY"]))
+    with pytest.raises(DocumentError, match=r"community_reports.json: report_json of 4 is a list; it must hold fields"):
+        read_source(changed_store(tmp_path / "e", "community_reports", "report_json", ["A trust"]))
+    with pytest.raises(DocumentError, match=r"community_reports.json: level of 4 is 'x'; it must be a whole number"):
+        read_source(changed_store(tmp_path / "f", "community_reports", "level", "x"))
+    with pytest.warns(UserWarning, match="nothing is taken over from 2 pieces without text or id"):
+        read_source(changed_store(tmp_path / "g", "text_chunks", "content", 5))
+
+
+def test_a_graph_without_descriptions_and_places_gets_a_warning(tmp_path: Path) -> None:
+    import networkx as nx
+
+    bare = nx.Graph([("ADA MOSS", "FEN MILL")])
+    nx.write_graphml(bare, tmp_path / "graph_chunk_entity_relation.graphml")
+    with pytest.warns(UserWarning, match=r"relation.graphml: no row has description, source_id: what it would say"):
+        assert len(read_source(tmp_path).graph) == 2
 
 
 def test_broken_parquet_is_named(tmp_path: Path) -> None:

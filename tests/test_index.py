@@ -586,7 +586,7 @@ class TestDescriptions:
         with opened(tmp_path / "index", llm) as index:
             report = index.add(self.notes(5))
             assert [failure.stage for failure in report.failed] == ["describe", "describe"]
-            assert str(report.failed[0]).startswith("the descriptions of ada moss: ")
+            assert str(report.failed[0]).startswith("the descriptions of Ada Moss: ")
             assert report.described == 0
         with opened(tmp_path / "index", ScriptedChatModel(reply=told)) as index:
             report = index.add(self.notes(5))

@@ -96,6 +96,41 @@ def test_tokens_are_those_that_the_server_counted() -> None:
     assert read_message(AIMessage("fine")).usage == Usage(1)
 
 
+# What a failure says.
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (FakeReply("boom", status=500), "the server failed, asked 3 times: Error code: 500 - boom"),
+        (FakeReply("", status=502, body=""), "the server failed, asked 3 times: Error code: 502"),
+        (FakeReply("slow", status=429), "the rate limit is reached, asked 3 times: Error code: 429 - slow"),
+        (FakeReply("no", status=401), "the server refused the key (401): Error code: 401 - no; check OPENAI_API_KEY"),
+    ],
+)
+@pytest.mark.parametrize("ours", [True, False], ids=["asked again by us", "by the client"])
+def test_a_failure_says_how_often_it_was_met_and_what_helps(
+    fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, reply: FakeReply, said: str, ours: bool
+) -> None:
+    monkeypatch.setattr("rag_transformers.models.faults._FIRST_WAIT", 0.001)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    fake_server.reply = lambda body: reply
+    llm = chat_model("m", fake_server.base_url, max_retries=2) if ours else client(fake_server, max_retries=2)
+    assert [str(error) for error in failures(llm)] == [said] * 2
+
+
+def test_where_nothing_is_known_of_the_key_no_variable_is_named() -> None:
+    class Refused(Exception):
+        status_code = 403
+
+    assert str(failures(RunnableLambda(lambda _: _raise(Refused("not you"))))[0]).endswith("not you; check the key")
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
 # What is none.
 
 

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from rag_transformers import GraphIndex
-from rag_transformers.errors import UsageError
+from rag_transformers.errors import StorageError, UsageError
 
 EMBEDDINGS = DeterministicFakeEmbedding(size=8)
 TEXTS = {
@@ -73,3 +73,89 @@ def test_what_is_no_vector_store_is_named(tmp_path: Path) -> None:
         pytest.raises(UsageError, match="vector_store gave dict for 'sentences'; it must give a VectorStore"),
     ):
         index.add(documents())
+
+
+def held(kept: Kept, name: str = "sentences") -> list[str]:
+    store: Any = kept.stores[name]
+    return sorted(entry["text"] for entry in store.store.values())
+
+
+def test_a_store_that_was_emptied_or_is_another_is_filled_by_the_next_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And until then questions are answered from the vectors that are kept with the index."""
+    monkeypatch.setattr("rag_transformers.retrieval.searching.MOST_BYTES", 0)
+    kept = Kept()
+    with GraphIndex.open(tmp_path / "i", embeddings=EMBEDDINGS) as index:
+        index.add(documents())
+        answers = asked(index)
+    with GraphIndex.open(tmp_path / "i", embeddings=EMBEDDINGS, vector_store=kept) as index:
+        assert asked(index) == answers
+        index.add(documents())
+        assert held(kept) == sorted(TEXTS.values())
+        assert asked(index) == answers
+    with GraphIndex.open(tmp_path / "i", embeddings=EMBEDDINGS) as index:
+        index.add(Document("Bo Wills left.", metadata={"source": "bo"}))
+        assert len(index.retrieve("Bo Wills", 9)) == 4
+    with GraphIndex.open(tmp_path / "i", embeddings=EMBEDDINGS, vector_store=kept) as index:
+        index.add(documents()[0])
+        assert len(index.retrieve("Bo Wills", 9)) == 4
+
+
+class Failing(InMemoryVectorStore):
+    """A store whose server is down when ``down`` names what is asked of it."""
+
+    down = ""
+
+    def delete(self, ids: Any = None, **kwargs: Any) -> None:
+        if self.down == "delete":
+            raise RuntimeError("503: overloaded")
+        super().delete(ids, **kwargs)
+
+    def get_by_ids(self, ids: Any, /) -> list[Document]:
+        if self.down == "get":
+            raise RuntimeError("503: overloaded")
+        return super().get_by_ids(ids)
+
+    def similarity_search_by_vector(self, *args: Any, **kwargs: Any) -> list[Document]:
+        if self.down == "search":
+            raise RuntimeError("503: overloaded")
+        return super().similarity_search_by_vector(*args, **kwargs)
+
+
+def test_a_store_that_fails_is_named_and_what_it_kept_too_long_goes_with_the_next_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag_transformers.retrieval.searching.MOST_BYTES", 0)
+    kept = Kept()
+    kept.stores["sentences"] = store = Failing(EMBEDDINGS)
+    with GraphIndex.open(tmp_path / "i", embeddings=EMBEDDINGS, vector_store=kept) as index:
+        index.add(documents())
+        answers = asked(index)
+        store.down = "search"
+        assert asked(index) == answers, "from the vectors that are kept with the index"
+        store.down = "get"
+        with pytest.raises(StorageError, match="the vector store failed: RuntimeError: 503: overloaded"):
+            index.delete("mill")
+        assert "mill" in index.sources(), "nothing was changed, since the store could not be asked"
+        store.down = "delete"
+        with pytest.raises(StorageError, match="the vector store failed"):
+            index.delete("mill")
+        assert "mill" not in index.sources()
+        assert TEXTS["mill"] in held(kept)
+        store.down = ""
+    with GraphIndex.open(tmp_path / "i", embeddings=EMBEDDINGS, vector_store=kept) as index:
+        assert not index.delete("mill"), "it is gone already"
+        assert TEXTS["mill"] not in held(kept)
+        assert {chunk.metadata["source"] for chunk in index.retrieve("mill", 9)} == {"pier", "水厂"}
+
+
+def test_a_deleted_text_goes_from_the_history_of_a_store_too(tmp_path: Path) -> None:
+    kept = Kept()
+    llm: RunnableLambda[Any, str] = RunnableLambda(lambda prompt: "Entities:\n(Ada Moss#Founder)")
+    with GraphIndex.open(tmp_path / "i", llm, EMBEDDINGS, reports=False, vector_store=kept) as index:
+        index.add(documents())
+        assert held(kept, "history") == sorted(TEXTS.values())
+    with GraphIndex.open(tmp_path / "i", embeddings=EMBEDDINGS, vector_store=kept) as index:
+        index.delete("mill")
+    assert TEXTS["mill"] not in held(kept, "history")

@@ -8,10 +8,19 @@ from fake_server import FakeServer
 from langchain_core.documents import Document
 from scripted_model import ScriptedChatModel
 
-from rag_transformers import GraphExtractor, GraphIndex, PhraseExtractor, Summary, cli
+from rag_transformers import (
+    GraphExtractor,
+    GraphIndex,
+    GraphRAGExtractor,
+    PhraseExtractor,
+    SummarizeExtractor,
+    Summary,
+    cli,
+)
 from rag_transformers.errors import UsageError
 from rag_transformers.prompts import PromptPack, languages, load_prompt, prompt_text
 from rag_transformers.records.foreign import in_known_words
+from rag_transformers.records.words import example_rows
 
 EXTRACT = """Finde die Dinge und ihre Beziehungen.
 
@@ -105,6 +114,19 @@ FAULTS = [
     ({"words": "tie = '{source} zu {target}'"}, r"words.toml: tie has the variables source, target; it must have"),
     ({"words": "base = 'fr'"}, r"words.toml: base is 'fr'; it must be one of en, ja, zh"),
     ({"words": "base = "}, r"words.toml is no TOML in UTF-8"),
+    ({"words": "words_per_token = inf"}, r"words.toml: words_per_token is inf; it must be above 0, and at most 10"),
+    ({"words": "words_per_token = nan"}, r"words_per_token is nan; it must be above 0, and at most 10"),
+    ({"words": "no_data = ' '"}, r"words.toml: no_data is ' '; it must say something"),
+    ({"words": "comma = ''"}, r"words.toml: comma is ''; it must say something"),
+    ({"words": "members = '{names:>10}'"}, r"members is no template \(\{names\} cannot be formatted so\)"),
+    ({"words": "tie = '{source!r} {relation} {target}'"}, r"tie is no template \(\{source\} cannot be"),
+    ({"words": "rating = '{weight:d} {total}'"}, r"rating is no template"),
+    ({"words": "rating = '{weight:>100000000} {total}'"}, r"rating is no template"),
+    ({"summarize_text": "{text:d}"}, r"summarize_text.txt has \{text:d\}; it must be \{text\}, which keeps a text"),
+    ({"summarize_text": "{text!r}"}, r"summarize_text.txt has \{text!r\}; it must be \{text\}"),
+    ({"extract_graph": "{text:{history}}"}, r"extract_graph.txt has \{text:\{history\}\}; it must be \{text\}"),
+    ({"extract_graph": "{text}\n~~~\nAda - Fen\n~~~\n"}, r"extract_graph.txt: its example does not parse"),
+    ({"extract_graph": "{text}\n  ```\n  Ada - Fen\n  ```\n"}, r"extract_graph.txt: its example does not parse"),
     ({}, r"de holds no prompts"),
 ]
 
@@ -134,28 +156,115 @@ def test_a_folder_that_is_none_mixed_or_in_another_encoding_is_named(tmp_path: P
         PromptPack(tmp_path / "fr")
 
 
+def test_auto_is_no_name_of_a_language(tmp_path: Path) -> None:
+    own = folder(tmp_path / "auto", summarize_text="{text}")
+    for given in (own, tmp_path):
+        with pytest.raises(UsageError, match="auto is no name of a language"):
+            PromptPack(given)
+
+
+def test_an_empty_path_is_not_the_folder_one_is_in(german: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(german)
+    with pytest.raises(UsageError, match="prompts is an empty path; give a folder"):
+        PromptPack("")
+    with pytest.raises(UsageError, match="prompts is an empty path; give a folder"):
+        languages("")
+
+
+def test_names_that_begin_with_a_dot_are_passed_over(tmp_path: Path, german: Path) -> None:
+    folder(tmp_path / ".git", extract_graph="kept from an older day")
+    (german / "._extract_graph.txt").write_bytes(b"\x00\x05\x16\x07")
+    assert PromptPack(tmp_path).own_languages == ("de",)
+    assert PromptPack(german).text("extract_graph", "de") == EXTRACT
+    with pytest.raises(UsageError, match="holds no prompts"):
+        PromptPack(folder(tmp_path / "zh", **{"._extract_graph": "x"}))
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~", "  ```", "~~~~records"])
+def test_an_example_is_read_in_any_fence(tmp_path: Path, fence: str) -> None:
+    closed = fence.removesuffix("records")
+    text = f"{{text}}\n{fence}\nEntities:\n(Rosa Wendt#Müllerin)\n{closed}\n"
+    pack = PromptPack(folder(tmp_path / "en", extract_graph=text))
+    assert ("Rosa Wendt", "Müllerin") in example_rows(pack)
+
+
+def test_a_description_may_be_told_its_length(tmp_path: Path) -> None:
+    own = folder(tmp_path / "en", summarize_descriptions="{entity_name} in {max_length} tokens: {description_list}")
+    model = saying("Ada runs it.")
+    SummarizeExtractor(model, max_summary_length=77, prompts=own).invoke(
+        {"items": "Ada", "descriptions": ["Runs it.", "Owns it."]}
+    )
+    assert "in 77 tokens" in model.prompts[0]
+
+
 # How a pack is used.
+
+
+def mill(prompt: str) -> str:
+    if '"findings"' in prompt:
+        return json.dumps({"title": "Mill", "summary": "Ada runs it.", "rating": 5, "findings": []})
+    if "Description List:" in prompt:
+        return "Ada runs the mill."
+    number = prompt.rpartition("Note ")[2][0]
+    return f"Entities:\n(Ada#Runs {number})\n(Mill#)\nRelationships:\n(Ada#runs#Mill#)"
+
+
+NOTES = [Document(f"Note {n}: Ada runs the mill.", metadata={"source": str(n)}) for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("no_data = 'Nope.'\nsources = 'From:'\ntogether = 'What?'", ()),
+        ("comma = '; '\nsummary_length = 50", ()),
+        ("none = ['nix']", ("extract",)),
+        ("entities = ['Things']", ("extract",)),
+        ("words_per_token = 0.5", ("report",)),
+    ],
+)
+def test_changed_words_have_asked_again_only_what_they_are_used_for(
+    tmp_path: Path, words: str, asked: tuple[str, ...]
+) -> None:
+    llm = ScriptedChatModel(reply=mill)
+    with GraphIndex.open(tmp_path / "index", llm) as index:
+        index.add(NOTES)
+    before = len(llm.prompts)
+    own = folder(tmp_path / "own" / "en", words).parent
+    with GraphIndex.open(tmp_path / "index", llm, prompts=own) as index:
+        assert bool(index.plan(NOTES).calls) == ("extract" in asked)
+        index.add(NOTES)
+    new = ["report" if '"findings"' in prompt else "extract" for prompt in llm.prompts[before:]]
+    assert tuple(dict.fromkeys(new)) == asked
+    if "summary_length" in words:
+        with GraphIndex.open(tmp_path / "offline") as index:
+            index.add(NOTES)
+        with GraphIndex.open(tmp_path / "offline", prompts=own) as index:
+            assert index.add(NOTES).reported > 0, "reports without a model are made with them, and cost nothing"
+
+
+def test_a_prompt_that_an_extraction_is_not_made_with_asks_no_chunk_again(tmp_path: Path, german: Path) -> None:
+    plain = GraphExtractor(saying(REPLY)).cache_key
+    own = folder(tmp_path / "own" / "en", summarize_text="{text}")
+    assert GraphExtractor(saying(REPLY), prompts=own.parent).cache_key == plain
+    moved = german.rename(tmp_path / "moved")
+    assert PromptPack(moved).fixed == "moved"
+    before = GraphExtractor(saying(REPLY), prompts=moved).cache_key
+    assert GraphExtractor(saying(REPLY), prompts=moved.rename(tmp_path / "again")).cache_key == before
+    read_as_json = GraphRAGExtractor(saying("{}")).cache_key
+    folder(own.parent / "zh", words="none = ['nix']")
+    assert GraphRAGExtractor(saying("{}"), prompts=own.parent).cache_key == read_as_json, "JSON has no such words"
 
 
 @pytest.mark.parametrize("stage", ["community_report", "summarize_descriptions"])
 def test_a_changed_prompt_is_noticed_and_nothing_else_is_asked(tmp_path: Path, stage: str) -> None:
-    def reply(prompt: str) -> str:
-        if '"findings"' in prompt:
-            return json.dumps({"title": "Mill", "summary": "Ada runs it.", "rating": 5, "findings": []})
-        if "Description List:" in prompt:
-            return "Ada runs the mill."
-        number = prompt.rpartition("Note ")[2][0]
-        return f"Entities:\n(Ada#Runs {number})\n(Mill#)\nRelationships:\n(Ada#runs#Mill#)"
-
-    llm = ScriptedChatModel(reply=reply)
-    notes = [Document(f"Note {n}: Ada runs the mill.", metadata={"source": str(n)}) for n in range(6)]
+    llm = ScriptedChatModel(reply=mill)
     with GraphIndex.open(tmp_path / "index", llm) as index:
-        index.add(notes)
+        index.add(NOTES)
     asked = len(llm.calls)
     for text in ("", "Be brief.\n"):
         own = folder(tmp_path / f"own{len(text)}" / "en", **{stage: text + prompt_text(stage, "en")}).parent
         with GraphIndex.open(tmp_path / "index", llm, prompts=own) as index:
-            index.add(notes)
+            index.add(NOTES)
         new = llm.calls[asked:]
         asked += len(new)
         assert all(("Be brief." in call.prompt) or stage != "community_report" for call in new)

@@ -393,6 +393,10 @@ def test_the_english_extraction_prompt_is_lean() -> None:
 
 
 def test_an_unknown_language_or_stage_is_named_with_what_there_is() -> None:
+    with pytest.raises(UsageError, match=r"\['en'\]; there are: en, ja, zh"):
+        load_prompt("extract_graph", ["en"])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"no prompt None .*extract_graph"):
+        load_prompt(None, "en")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"'fr'.*en, ja, zh"):
         load_prompt("extract_graph", "fr")
     with pytest.raises(UsageError, match=r"'extract'.*extract_graph"):
@@ -425,8 +429,13 @@ def test_a_users_prompt_keeps_its_fixed_variables() -> None:
     [
         ("Names, please", r"Stage: prompt has the variables none; it must have text and may have history"),
         ("{text} {chunk}", r"variables chunk, text;"),
-        ('{text} as {"names": []}', r"it must have text|no template"),
+        ('{text} as {"names": []}', r'prompt has \{"names"\}, which is no variable; double braces'),
         ("{text", r"no template"),
+        ("{text:d}", r"Stage: prompt has \{text:d\}; it must be \{text\}, which keeps a text as it is"),
+        ("{text!r} {history}", r"prompt has \{text!r\}; it must be \{text\}"),
+        ("{text:>100000000}", r"prompt has \{text:>100000000\}"),
+        (PromptTemplate.from_template("{text:>9}"), r"prompt has \{text:>9\}"),
+        (ChatPromptTemplate.from_messages([("system", "Hi"), ("human", "{text!s}")]), r"prompt has \{text!s\}"),
         (None, r"prompt is NoneType"),
         (["{text}"], r"prompt is list"),
     ],

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import logging
 import os
 import random
 import re
@@ -470,10 +471,15 @@ def test_where_the_server_read_only_the_end_of_the_prompt_that_is_the_reason_giv
 
 
 def test_failures_are_told_in_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A run over more than reports tells of them itself, and then the log has no warning."""
     model = ScriptedChatModel(reply=lambda prompt: ModelUnreachableError("no server"))
     ReportWriter(model, counter=words).write_all(trust(), [PEOPLE, MILL], config={"max_concurrency": 1})
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert told == ["2 of 2 reports are stand-ins without a model; of the first: no server"]
+    caplog.clear()
+    with Run().active():
+        ReportWriter(model, counter=words).write_all(trust(), [PEOPLE, MILL])
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
 def test_asking_again_can_be_switched_off() -> None:

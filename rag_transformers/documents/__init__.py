@@ -51,7 +51,8 @@ def load_documents(
         paths: Files, folders (read with all that is in them, hidden files left out) or globs.
         text_column: Column or field of the text; by default ``text``, ``content``, ``正文``, ``内容`` and the like.
         title_column: Column or field of the title; by default ``title`` or ``标题``, if there is one.
-        encoding: Encoding of all text files; by default UTF-8, else the likeliest, noted as ``metadata["encoding"]``.
+        encoding: Encoding of all text files; by default UTF-8, else the likeliest, of which a warning tells, and
+            ``metadata["encoding"]``.
         may_be_empty: Whether a folder without a file, and files without text, are no error.
 
     Raises:

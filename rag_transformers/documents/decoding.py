@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 from rag_transformers.errors import DocumentError, UsageError
 
-__all__ = ["DamagedTextWarning", "Decoded", "clean", "decode"]
+__all__ = ["DamagedTextWarning", "Decoded", "GuessedEncodingWarning", "clean", "decode"]
 
 
 class DamagedTextWarning(UserWarning):
     """Some bytes of a text are not of its encoding, and stand as U+FFFD."""
+
+
+class GuessedEncodingWarning(UserWarning):
+    """A text is not UTF-8, and was read in the encoding that is likeliest."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,9 @@ _MARKS = {
 # read as Korean just as well.
 _LIKELY = ("gb18030", "big5", "shift_jis", "euc_jp", "euc_kr", "cp1252", "cp1251")
 _SAMPLE = 65_536
+_HOW = "--encoding, in Python load_documents(encoding=…)"
+_WHOLE = 6  # whole characters beyond ASCII for each damaged one; other encodings read as UTF-8 have fewer than 5
+_PLAIN = 20  # characters of ASCII for a single one, which is damaged
 
 
 def decode(data: bytes, name: str, encoding: str | None = None) -> Decoded:
@@ -51,16 +58,16 @@ def decode(data: bytes, name: str, encoding: str | None = None) -> Decoded:
         DocumentError: The bytes are no text, or not in the encoding that was given.
         UsageError: There is no such encoding.
 
-    >>> decode("图谱\r\n".encode("gb18030"), "a.txt")
+    >>> decode("图谱\r\n".encode("gb18030"), "a.txt", "gb18030")
     Decoded(text='图谱\n', encoding='gb18030')
     """
     for signature, kind in _SIGNATURES.items():
         if data.startswith(signature):
             raise DocumentError(f"{name}: is no text file but {kind}")
-    hint = "; leave the encoding out to have it found"
+    hint = "; leave --encoding, in Python encoding=…, out to have it found"
     decoded = _as_given(data, name, encoding, hint) if encoding else _as_found(data, name)
     if "\0" in decoded.text:
-        raise DocumentError(f"{name}: is no text file, it holds NUL bytes; if it is UTF-16, name the encoding")
+        raise DocumentError(f"{name}: is no text file, it holds NUL bytes; if it is UTF-16, name its encoding: {_HOW}")
     return Decoded(clean(decoded.text), decoded.encoding)
 
 
@@ -92,15 +99,21 @@ def _as_found(data: bytes, name: str) -> Decoded:
             return _as_given(data, name, encoding)
     try:
         return Decoded(data.decode("utf-8"), "utf-8")
-    except UnicodeDecodeError:
-        return _nearly_utf8(data, name) or _likeliest(data, name)
+    except UnicodeDecodeError as error:
+        return _nearly_utf8(data, name, error) or _likeliest(data, name)
 
 
-def _nearly_utf8(data: bytes, name: str) -> Decoded | None:
-    """UTF-8 with a few damaged bytes: as another encoding all of it would be garbage."""
+def _nearly_utf8(data: bytes, name: str, error: UnicodeDecodeError) -> Decoded | None:
+    """UTF-8 with a few damaged bytes: as another encoding all of it would be garbage.
+
+    Where all but one place is ASCII, nothing else speaks for UTF-8: then what is there must be the beginning of a
+    longer character, as in half a quotation mark. A byte by itself is more often a letter of a western encoding.
+    """
     text = data.decode("utf-8", "replace")
     damaged = text.count("\ufffd")
-    if 20 * damaged > sum(character > "\x7f" for character in text):
+    whole = sum(character > "\x7f" for character in text) - damaged
+    is_cut = damaged == 1 and error.end - error.start > 1 and len(text) > _PLAIN * (whole + damaged)
+    if whole < _WHOLE * damaged and not is_cut:
         return None
     warnings.warn(
         f"{name}: is damaged UTF-8; characters that stand as \ufffd: {damaged}", DamagedTextWarning, stacklevel=2
@@ -112,12 +125,16 @@ def _likeliest(data: bytes, name: str) -> Decoded:
     from charset_normalizer import from_bytes
 
     sample = data if len(data) <= _SAMPLE else data[: data.rfind(b"\n", 1, _SAMPLE) + 1 or _SAMPLE]
-    matches = sorted(
-        from_bytes(sample, cp_isolation=list(_LIKELY)), key=lambda match: (match.chaos, _LIKELY.index(match.encoding))
-    )
-    for match in matches:
+    matches = [
+        (match.chaos, min(map(_LIKELY.index, match.could_be_from_charset)))  # those that read the same text are one
+        for match in from_bytes(sample, cp_isolation=list(_LIKELY))
+    ]
+    for _, place in sorted(matches):
         try:
-            return Decoded(data.decode(match.encoding), match.encoding)
+            found = Decoded(data.decode(_LIKELY[place]), _LIKELY[place])
         except UnicodeDecodeError:
             continue
-    raise DocumentError(f"{name}: is neither UTF-8 nor in an encoding that could be found; name its encoding")
+        told = f"{name}: is not UTF-8 and was read as {found.encoding}; if that is wrong, name its encoding: {_HOW}"
+        warnings.warn(told, GuessedEncodingWarning, stacklevel=2)
+        return found
+    raise DocumentError(f"{name}: is neither UTF-8 nor in an encoding that could be found; name its encoding: {_HOW}")

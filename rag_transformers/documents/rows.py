@@ -63,7 +63,8 @@ def read_rows(
         return []
     texts = _column(name, "text column", columns, text_column, _TEXT_NAMES)
     if texts is None:
-        raise UsageError(f"{name}: which column is the text? Name one of {', '.join(columns)} as the text column")
+        how = "--text-column, in Python load_documents(text_column=…)"
+        raise UsageError(f"{name}: which column is the text? Name one of {', '.join(columns)}: {how}")
     titles = _column(name, "title column", columns, title_column, _TITLE_NAMES)
     return [
         Row(

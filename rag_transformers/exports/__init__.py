@@ -103,7 +103,7 @@ def export_graph(
     >>> written.vertices, written.edges
     (2, 1)
     """
-    if format not in _FORMATS:
+    if not isinstance(format, str) or format not in _FORMATS:
         raise UsageError(f"format is {format!r}; it must be one of {', '.join(_FORMATS)}")
     if not isinstance(graph, Graph):
         raise UsageError(f"graph is a {type(graph).__name__}; give a graph, such as the attribute graph of an index")

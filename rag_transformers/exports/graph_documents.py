@@ -51,7 +51,8 @@ def to_graph_documents(
             relationship joins two labels alone. The type stands in ``properties["kind"]`` in any case.
 
     Raises:
-        UsageError: Neither package is installed, a label that is no name, or a value that cannot be exported.
+        UsageError: No graph, chunks that are none or have no ids, neither package is installed, a label that is no
+            name, or a value that cannot be exported.
 
     >>> from rag_transformers import Edge, MemoryGraph
     >>> graph = MemoryGraph()
@@ -63,17 +64,35 @@ def to_graph_documents(
     if label is not None and not (isinstance(label, str) and label and label == _word(label)):
         raise UsageError(f"label is {label!r}; give a name of letters, digits and underscores, a letter first")
     if not isinstance(graph, Graph):
+        if not hasattr(graph, "contents"):
+            raise UsageError(f"graph is a {type(graph).__name__}; give an index, or its attribute graph")
         index = graph
         graph, found, _ = index.contents()
-        chunks, communities = list(chunks) or index.chunks(), [community.to_dict() for community in found]
-    rows, kinds = GraphRows.read(graph, communities), _kinds()
+        chunks, communities = (
+            list(_by_id(chunks).values()) or index.chunks(),
+            [community.to_dict() for community in found],
+        )
+    by_id, rows, kinds = _by_id(chunks), GraphRows.read(graph, communities), _kinds()
     nodes = {row["name"]: _node(row, label, kinds) for row in rows.vertex_rows()}
     ties = list(_relationships(rows, nodes, kinds))
-    if not (by_id := {str(chunk.id): chunk for chunk in chunks}):
+    if not by_id:
         source = Document("", metadata={"id": "graph", "source": "graph"})
         said = [kinds.GraphDocument(nodes=list(nodes.values()), relationships=ties, source=source)]
         return said if nodes else []
     return _by_chunk(nodes, ties, by_id, kinds)
+
+
+def _by_id(chunks: Any) -> dict[str, Document]:
+    """Chunks by their ids."""
+    if not isinstance(chunks, Iterable) or isinstance(chunks, str | Document):
+        raise UsageError(f"chunks is a {type(chunks).__name__}; give a list of chunks, as GraphIndex.chunks gives it")
+    found = {}
+    for number, chunk in enumerate(chunks):
+        if not isinstance(chunk, Document) or chunk.id is None:
+            kind = "a Document without an id" if isinstance(chunk, Document) else f"a {type(chunk).__name__}"
+            raise UsageError(f"chunks[{number}] is {kind}; give chunks as GraphIndex.chunks gives them")
+        found[str(chunk.id)] = chunk
+    return found
 
 
 def _kinds() -> Any:

@@ -61,6 +61,9 @@ class GraphRows:
         Raises:
             UsageError: A community or report is no dict.
         """
+        for what, given in (("communities", communities), ("reports", reports)):
+            if not isinstance(given, Iterable):
+                raise UsageError(f"{what} is a {type(given).__name__}; give a list of dicts, as to_dict makes them")
         edges, vertices = graph.edges(), graph.vertices()  # both are taken now, before anything is read
         keys = _Keys()
         by_key = {keys[vertex.name]: vertex for vertex in vertices}

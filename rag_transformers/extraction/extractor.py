@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 
+from rag_transformers.concurrency import InOrder
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.graph import Extraction
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Extractor", "chunk_of"]
 
 
-class Extractor(Runnable[Document | str, Extraction]):
+class Extractor(InOrder[Document | str, Extraction]):
     """From a chunk to an Extraction; a subclass fills in ``invoke``, which takes a ``limit`` of relationships.
 
     >>> class Shouting(Extractor):

@@ -66,6 +66,7 @@ class GraphExtractor(LLMExtractor):
     reask_stage: ClassVar[str | None] = "reask_records"
     structured_stage = "structured_records"
     optional_variables = ("history",)
+    read_words = ("none", "entities", "relationships")
     _reads_records: ClassVar[bool] = True
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -73,6 +74,7 @@ class GraphExtractor(LLMExtractor):
         super().__init_subclass__(**options)
         if "_parse_response" in vars(cls):
             cls._reads_records = False
+            cls.read_words = vars(cls).get("read_words", ())
             cls.reask_stage = vars(cls).get("reask_stage")
 
     def __init__(

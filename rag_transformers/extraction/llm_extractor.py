@@ -102,6 +102,8 @@ class LLMExtractor(Extractor):
     """The file of what stands at the end of our own prompt in a mode for structured output."""
     optional_variables: ClassVar[tuple[str, ...]] = ()
     """The variables that a prompt may have beside ``text``."""
+    read_words: ClassVar[tuple[str, ...]] = ()
+    """The words of a language, of :class:`rag_transformers.prompts.Words`, that its replies are read with."""
     num_workers: int | None = None
     """How many chunks of a batch are asked about at one time, where its config does not say; None for no limit."""
     _structured: StructuredModel | None = None
@@ -241,11 +243,14 @@ class LLMExtractor(Extractor):
         return hashlib.blake2b(json.dumps(self._key_parts(), sort_keys=True).encode(), digest_size=20).hexdigest()
 
     def _key_parts(self) -> list[Any]:
-        texts = {language: template_text(prompt) for language, prompt in self._prompts.items()}
+        pack = self.prompts
+        # The name of a folder that is the one language is in no prompt: a folder that moves asks nothing anew.
+        texts = {"" if pack.fixed else language: template_text(prompt) for language, prompt in self._prompts.items()}
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         stages = [self.glean_stage if self.max_gleanings else None, self.structured_stage if self._structured else None]
-        more = [[self.prompts.text(stage, language) for language in self._prompts] for stage in stages if stage]
-        how = [self.max_gleanings, self._structured is not None, more, *filter(None, [self.prompts.key])]
+        more = [[pack.text(stage, language) for language in self._prompts] for stage in stages if stage]
+        words = pack.key_of(*self.read_words, languages=self._prompts)
+        how = [self.max_gleanings, self._structured is not None, more, *filter(None, [words])]
         return [kind, texts, self.language, self.limit, model_key(self.llm), how]
 
     def prompt_tokens(self, chunk: Document) -> int:
@@ -369,12 +374,14 @@ class LLMExtractor(Extractor):
         return {**(config or {}), "max_concurrency": self.num_workers if named is None else named}
 
     def _ready(self, inputs: Sequence[Document | str]) -> list[Document | str]:
-        chunks = [_opened(input)[0] for input in inputs]
-        return _together(chunks, self._variables(chunks) if chunks else [])
+        given = list(inputs)
+        chunks = _chunks_in(given)
+        return _together(given, self._variables(chunks) if chunks else [])
 
     async def _aready(self, inputs: Sequence[Document | str]) -> list[Document | str]:
-        chunks = [_opened(input)[0] for input in inputs]
-        return _together(chunks, await self._avariables(chunks) if chunks else [])
+        given = list(inputs)
+        chunks = _chunks_in(given)
+        return _together(given, await self._avariables(chunks) if chunks else [])
 
 
 def _settled(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -389,6 +396,16 @@ def _opened(given: Any) -> tuple[Document, Mapping[str, Any] | None]:
     return chunk_of(given), None
 
 
-def _together(chunks: Sequence[Document], variables: Sequence[Mapping[str, Any]]) -> list[Document | str]:
-    ready = [_Ready(chunk, own) for chunk, own in zip(chunks, variables, strict=True)]
+def _chunks_in(given: Sequence[Any]) -> list[Document]:
+    """The chunks of a batch, without what is none: that fails in its own call, and not the batch."""
+    return [_opened(each)[0] for each in given if _is_chunk(each)]
+
+
+def _is_chunk(given: Any) -> bool:
+    return isinstance(given, Document | str | _Ready)
+
+
+def _together(given: Sequence[Any], variables: Sequence[Mapping[str, Any]]) -> list[Document | str]:
+    chosen = iter(variables)
+    ready = [_Ready(_opened(each)[0], next(chosen)) if _is_chunk(each) else each for each in given]
     return cast("list[Document | str]", ready)  # they come back to invoke and ainvoke, which open them

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rag_transformers.errors import DocumentError, UsageError
+from rag_transformers.errors import UsageError
+from rag_transformers.imports.parquet import PREFIXES, Row, read_table
 from rag_transformers.imports.tables import (
     CommunityRow,
     EntityRow,
@@ -18,6 +19,7 @@ from rag_transformers.imports.tables import (
     Tables,
     TextRow,
     UnitRow,
+    as_level,
     as_name,
     as_weight,
 )
@@ -26,20 +28,17 @@ from rag_transformers.text import encodable
 
 __all__ = ["find_graphrag", "read_graphrag"]
 
-_PREFIXES = ("", "create_final_")
 _PLACES = (".", "output", "artifacts", "output/artifacts")
 
 _ENTITIES = ("Entities", "实体")
 _REFERENCE = re.compile(r"(Entities|Relationships|实体|关系)\s*[(（]([\d,，、\s]+)")
-
-Row = Mapping[str, Any]
 
 
 def find_graphrag(folder: Path) -> Path | None:
     """Where the tables lie in a folder: in itself, in ``output``, or in the last of the runs in there; None if not."""
     runs = sorted(folder.glob("output/*/artifacts"))
     for place in (*(folder / name for name in _PLACES), *reversed(runs)):
-        if any((place / f"{prefix}relationships.parquet").is_file() for prefix in _PREFIXES):
+        if any((place / f"{prefix}relationships.parquet").is_file() for prefix in PREFIXES):
             return place
     return None
 
@@ -51,11 +50,12 @@ def read_graphrag(folder: Path) -> Tables:
         UsageError: pyarrow is not installed, or a table or column is missing that nothing can be done without.
         DocumentError: A file is no parquet.
     """
-    entities = _table(folder, "entities")
-    relations = _table(folder, "relationships")
+    entities = read_table(folder, "entities")
+    relations = read_table(folder, "relationships")
     if not entities or not relations:
         raise UsageError(f"{folder} has no entities or no relationships; give the output folder of a finished run")
-    units = tuple(_units(folder))
+    rows = read_table(folder, "text_units")
+    units = tuple(_units(rows))
     named, tied = tuple(map(_entity, entities)), tuple(map(_relation, relations))
     vertices = {_number(row.get("human_readable_id")): each.name for row, each in zip(entities, named, strict=True)}
     edges = {
@@ -70,38 +70,23 @@ def read_graphrag(folder: Path) -> Tables:
         tied,
         tuple(_communities(folder, entities)),
         tuple(_reports(folder, _Cited(vertices, edges))),
+        len(rows) - len(units),
     )
 
 
-def _table(folder: Path, name: str) -> list[dict[str, Any]]:
-    """The rows of a table, or none where there is none."""
-    path = next((path for prefix in _PREFIXES if (path := folder / f"{prefix}{name}.parquet").is_file()), None)
-    if path is None:
-        return []
-    try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
-    except ImportError:
-        raise UsageError("parquet files need another package: pip install 'rag-transformers[import]'") from None
-    try:
-        with ParquetFile(path) as file:
-            rows: list[dict[str, Any]] = file.read().to_pylist()
-    except (ArrowException, OSError) as error:
-        raise DocumentError(f"{path} cannot be read as parquet: {' '.join(str(error).split())[:200]}") from None
-    return rows
-
-
-def _units(folder: Path) -> Iterator[UnitRow]:
-    for row in _table(folder, "text_units"):
+def _units(rows: Sequence[Row]) -> Iterator[UnitRow]:
+    for row in rows:
         owners = [row["document_id"]] if row.get("document_id") else _ids(row.get("document_ids"))
         text = row.get("text", row.get("chunk"))
-        if isinstance(text, str) and text.strip():
+        if row["id"] is not None and isinstance(text, str) and text.strip():
             yield UnitRow(str(row["id"]), encodable(text), str(owners[0]) if owners else "")
 
 
 def _documents(folder: Path, units: Sequence[UnitRow]) -> Iterator[TextRow]:
     seen = set()
-    for row in _table(folder, "documents"):
+    for row in read_table(folder, "documents"):
+        if row["id"] is None:
+            continue  # its pieces point to none either
         id, text = str(row["id"]), row.get("text", row.get("raw_content"))
         seen.add(id)
         said = {"title": str(row["title"])} if row.get("title") else {}
@@ -126,15 +111,16 @@ def _relation(row: Row) -> RelationRow:
 def _communities(folder: Path, entities: Sequence[Row]) -> Iterator[CommunityRow]:
     names = {str(row.get("id")): as_name(row.get("title") or row.get("name")) for row in entities}
     nodes: dict[str, list[str]] = {}
-    for row in _table(folder, "nodes"):
+    of_nodes = read_table(folder, "nodes")
+    for row in of_nodes:
         nodes.setdefault(_number(row.get("community")), []).append(as_name(row.get("title")))
-    for row in _table(folder, "communities"):
+    for row in read_table(folder, "communities", () if of_nodes else [("entity_ids",)]):
         id = _number(row.get("community", row.get("id")))
         members = [names[each] for each in _ids(row.get("entity_ids")) if each in names] or nodes.get(id, [])
         parent = _number(row.get("parent"))
         yield CommunityRow(
             id,
-            int(row.get("level") or 0),
+            as_level(row.get("level"), f"{folder}: level of community {id}"),
             None if parent in ("", "-1") else parent,
             tuple(dict.fromkeys(filter(None, members))),
             _ids(row.get("text_unit_ids")),
@@ -161,10 +147,11 @@ class _Cited(NamedTuple):
 
 
 def _reports(folder: Path, cited: _Cited) -> Iterator[Report]:
-    for row in _table(folder, "community_reports"):
+    for row in read_table(folder, "community_reports"):
+        id = _number(row.get("community"))
         yield Report(
-            _number(row.get("community")),
-            int(row.get("level") or 0),
+            id,
+            as_level(row.get("level"), f"{folder}: level of the report on community {id}"),
             _text(row.get("title")),
             _text(row.get("summary")),
             tuple(_findings(row.get("findings"), cited)),

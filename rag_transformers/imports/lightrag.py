@@ -6,12 +6,13 @@ It has no directions: an edge gets that of the file. LightRAG's keywords are the
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from rag_transformers.errors import DocumentError
+from rag_transformers.errors import DocumentError, UsageError
 from rag_transformers.imports.tables import (
     CommunityRow,
     EntityRow,
@@ -19,6 +20,7 @@ from rag_transformers.imports.tables import (
     Tables,
     TextRow,
     UnitRow,
+    as_level,
     as_name,
     as_weight,
 )
@@ -39,6 +41,7 @@ def read_lightrag(path: Path) -> Tables:
     """Read a GraphML file, and what lies beside it.
 
     Raises:
+        UsageError: No row of a file has a field that nothing can be done without.
         DocumentError: A file is no GraphML or JSON.
     """
     import networkx as nx
@@ -47,15 +50,25 @@ def read_lightrag(path: Path) -> Tables:
         graph = nx.read_graphml(path, force_multigraph=True)
     except (ParseError, nx.NetworkXError, KeyError, ValueError, OSError) as error:
         raise DocumentError(f"{path} cannot be read as GraphML: {' '.join(str(error).split())[:200]}") from None
-    reported = _json(path.parent / "kv_store_community_reports.json")
+    reports, chunks = path.parent / "kv_store_community_reports.json", path.parent / "kv_store_text_chunks.json"
+    pieces, reported = _json(chunks), _json(reports)
+    units = tuple(_units(chunks, pieces))
+    _check_fields(chunks, pieces, needed=["content"], taken=["full_doc_id"])
+    _check_fields(reports, reported, needed=["nodes"])
+    _check_fields(path, dict(graph.nodes(data=True)), taken=["description", "source_id"])
     return Tables(
         "nano-graphrag" if reported else "lightrag",
-        tuple(_documents(path.parent)),
-        tuple(_units(path.parent)),
+        tuple(_documents(path.parent, units)),
+        units,
         tuple(_entity(node, dict(said)) for node, said in graph.nodes(data=True)),
         tuple(_relation(source, target, dict(said)) for source, target, said in graph.edges(data=True)),
-        tuple(_community(id, row) for id, row in reported.items()),
-        tuple(_report(id, row) for id, row in reported.items() if row.get("report_json") or row.get("report_string")),
+        tuple(_community(reports, id, row) for id, row in reported.items()),
+        tuple(
+            _report(reports, id, row)
+            for id, row in reported.items()
+            if row.get("report_json") or row.get("report_string")
+        ),
+        len(pieces) - len(units),
     )
 
 
@@ -72,7 +85,16 @@ def _json(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _documents(folder: Path) -> Iterator[TextRow]:
+def _check_fields(path: Path, rows: Mapping[str, Row], needed: Sequence[str] = (), taken: Sequence[str] = ()) -> None:
+    """Make sure that some row has each field: without one of ``taken`` something is lost, and a warning says so."""
+    there = {name: None for row in rows.values() for name, value in row.items() if value not in (None, "")}
+    if missing := [name for name in needed if rows and name not in there]:
+        raise UsageError(f"{path}: no row has {', '.join(missing)}; there are: {', '.join(there) or 'none'}")
+    if missing := [name for name in taken if rows and name not in there]:
+        warnings.warn(f"{path}: no row has {', '.join(missing)}: what it would say is lost", stacklevel=2)
+
+
+def _documents(folder: Path, units: Sequence[UnitRow]) -> Iterator[TextRow]:
     seen = set()
     told = _json(folder / "kv_store_doc_status.json")
     for id, row in _json(folder / "kv_store_full_docs.json").items():
@@ -80,16 +102,17 @@ def _documents(folder: Path) -> Iterator[TextRow]:
         place = row.get("file_path") or told.get(id, {}).get("file_path")
         title = place if isinstance(place, str) and place not in _NO_PLACE else id
         yield TextRow(id, title, encodable(row["content"]) if isinstance(row.get("content"), str) else None)
-    for unit in _units(folder):
+    for unit in units:
         if unit.document not in seen:
             seen.add(unit.document)
             yield TextRow(unit.document, unit.document or "texts")
 
 
-def _units(folder: Path) -> Iterator[UnitRow]:
-    rows = _json(folder / "kv_store_text_chunks.json").items()
-    ordered = sorted(rows, key=lambda item: int(item[1].get("chunk_order_index") or 0))
-    for id, row in ordered:
+def _units(path: Path, rows: Mapping[str, Row]) -> Iterator[UnitRow]:
+    places = {
+        id: as_level(row.get("chunk_order_index"), f"{path}: chunk_order_index of {id}") for id, row in rows.items()
+    }
+    for id, row in sorted(rows.items(), key=lambda item: places[item[0]]):
         if isinstance(text := row.get("content"), str) and text.strip():
             yield UnitRow(id, encodable(text), str(row.get("full_doc_id") or ""))
 
@@ -117,17 +140,20 @@ def _units_of(said: Row) -> tuple[str, ...]:
     return _parts(said, "source_id")
 
 
-def _community(id: str, row: Row) -> CommunityRow:
+def _community(path: Path, id: str, row: Row) -> CommunityRow:
     members = tuple(filter(None, map(as_name, row.get("nodes") or ())))
-    return CommunityRow(id, int(row.get("level") or 0), None, members, tuple(map(str, row.get("chunk_ids") or ())))
+    level = as_level(row.get("level"), f"{path}: level of {id}")
+    return CommunityRow(id, level, None, members, tuple(map(str, row.get("chunk_ids") or ())))
 
 
-def _report(id: str, row: Row) -> Report:
+def _report(path: Path, id: str, row: Row) -> Report:
     made = row.get("report_json") or {}
+    if not isinstance(made, Mapping):
+        raise DocumentError(f"{path}: report_json of {id} is a {type(made).__name__}; it must hold fields by name")
     findings = [each if isinstance(each, dict) else {"summary": each} for each in made.get("findings") or ()]
     return Report(
         id,
-        int(row.get("level") or 0),
+        as_level(row.get("level"), f"{path}: level of {id}"),
         str(made.get("title") or row.get("title") or id),
         str(made.get("summary") or row.get("report_string") or ""),
         tuple(ReportFinding(str(f.get("summary") or ""), str(f.get("explanation") or "")) for f in findings),

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.documents import Document
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 
 from rag_transformers.chunking import Chunker
 from rag_transformers.communities import Community
+from rag_transformers.concurrency import InOrder
 from rag_transformers.errors import DocumentError, RagTransformersError, UsageError
 from rag_transformers.extraction.holding import marked
 from rag_transformers.graph import Edge, Extraction, Vertex
@@ -34,7 +35,7 @@ __all__ = ["ImportedSource", "SourceExtractor", "import_source", "read_source"]
 _Row = TypeVar("_Row", EntityRow, RelationRow)
 
 
-class SourceExtractor(Runnable[Document | str, Extraction]):
+class SourceExtractor(InOrder[Document | str, Extraction]):
     """Gives for a chunk what a source says of it; no model is asked.
 
     Args:
@@ -189,13 +190,18 @@ class _Said:
 def read_source(path: str | Path) -> ImportedSource:
     """Read what microsoft/graphrag, LightRAG or nano-graphrag made.
 
+    One warning says how many rows nothing comes of, such as relationships without both ends; others name columns that
+    are missing, where something is lost with them.
+
     Args:
         path: A folder, or a GraphML file of LightRAG or nano-graphrag.
 
     Raises:
-        UsageError: There is no such thing, or a package is missing that reads it.
+        UsageError: There is no such thing, a package is missing that reads it, or a column is that is needed.
         DocumentError: A file of it cannot be read.
     """
+    if not isinstance(path, str | Path) or not str(path):
+        raise UsageError(f"path is {path!r:.80}; give a folder that graphrag, LightRAG or nano-graphrag made")
     given = Path(path)
     if not given.exists():
         raise UsageError(f"{given} does not exist; give a folder that graphrag, LightRAG or nano-graphrag made")
@@ -206,6 +212,9 @@ def read_source(path: str | Path) -> ImportedSource:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise DocumentError(f"{given} holds a table of a form that is not known ({reason[:200]})") from error
+    if fruitless := tables.fruitless():
+        told = ", ".join(f"{count} {what}" for what, count in fruitless.items())
+        warnings.warn(f"{given}: nothing is taken over from {told}", stacklevel=2)
     return ImportedSource(tables.kind, tables, lay_out(tables))
 
 

@@ -5,11 +5,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rag_transformers.graph import shorten_name
+from rag_transformers.errors import DocumentError
+from rag_transformers.graph import name_key, shorten_name
 from rag_transformers.reports import Report
 from rag_transformers.text import encodable, language_of
 
-__all__ = ["CommunityRow", "EntityRow", "RelationRow", "Tables", "TextRow", "UnitRow", "as_name", "as_weight"]
+__all__ = [
+    "CommunityRow",
+    "EntityRow",
+    "RelationRow",
+    "Tables",
+    "TextRow",
+    "UnitRow",
+    "as_level",
+    "as_name",
+    "as_weight",
+]
 
 _RELATED = {"zh": "相关", "en": "related to"}
 
@@ -85,6 +96,7 @@ class Tables:
         relations: Its relationships.
         communities: Its communities.
         reports: Reports by the id of the community; their chunks and vertices are filled in later.
+        blank: How many pieces without a text or an id were left out.
     """
 
     kind: str
@@ -94,6 +106,24 @@ class Tables:
     relations: tuple[RelationRow, ...] = ()
     communities: tuple[CommunityRow, ...] = ()
     reports: tuple[Report, ...] = ()
+    blank: int = 0
+
+    def fruitless(self) -> dict[str, int]:
+        """How many rows nothing comes of, by what they lack; what lacks nothing is not there."""
+        names = {row.name for row in self.entities if row.name}
+        ends = {end for row in self.relations for end in (row.source, row.target)}
+        keys = {name_key(name) for name in (*names, *ends) if name}
+        known = {row.id for row in self.communities}
+        found = {
+            "pieces without text or id": self.blank,
+            "entities without name": sum(not row.name for row in self.entities),
+            "relationships without both ends": sum(not (row.source and row.target) for row in self.relations),
+            "communities without a known member": sum(
+                not any(name_key(name) in keys for name in row.members) for row in self.communities
+            ),
+            "reports on no known community": sum(row.community not in known for row in self.reports),
+        }
+        return {what: count for what, count in found.items() if count}
 
 
 def as_name(value: Any) -> str:
@@ -106,6 +136,25 @@ def as_name(value: Any) -> str:
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1].strip()
     return shorten_name(text)
+
+
+def as_level(value: Any, what: str) -> int:
+    """A level or another place in an order; 0 where nothing is said.
+
+    Args:
+        value: What the source says.
+        what: What it is of, for the message.
+
+    Raises:
+        DocumentError: It is no whole number.
+
+    >>> as_level("2", "level"), as_level(None, "level"), as_level(1.0, "level")
+    (2, 0, 1)
+    """
+    try:
+        return int(value or 0)
+    except (TypeError, ValueError, OverflowError):
+        raise DocumentError(f"{what} is {value!r:.80}; it must be a whole number") from None
 
 
 def as_weight(value: Any) -> float | None:

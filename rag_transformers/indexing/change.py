@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Stages"]
 
+_STAGES = ("extract", "embed", "describe", "report")
+
 
 @dataclass(frozen=True)
 class Stages:
@@ -224,9 +226,10 @@ class Change:
     def _commit(self) -> None:
         used = self._used()
         forget = bool(self._counts.get("changed") or self._counts.get("removed"))
-        vectors = self._structure.unused_vectors() if forget else []
+        texts, vectors = self._structure.forgotten() if forget else ([], [])
         try:
             graph = self.folded.graph if self.folded else MemoryGraph()
+            self._structure.note()
             self._draft.commit(
                 size=self._size,
                 units=self._structure.units(),
@@ -238,16 +241,17 @@ class Change:
             self._searcher.drop_kept()
             raise
         self._structure.settle(self._folder.records)
-        unused = {kind: keys - used[kind] for kind, keys in self._before.items()}
-        if forget:
-            self._made.forget(**{kind: sorted(keys) for kind, keys in unused.items()}, vectors=vectors)
+        if forget:  # nothing that tells of a text that is gone is to stay, whatever made it
+            self._made.forget(texts=texts, vectors=vectors, values=sorted(self._made.value_keys() - used["values"]))
 
     def report(self) -> IndexReport:
         """What was done, and what the index holds then."""
         graph = self.folded.graph if self.folded and not self._idle else None
         counts = self._draft.counts()
         results = {
-            name: replace(result, seconds=self._seconds.get(name, 0.0)) for name, result in self._results.items()
+            name: replace(self._results[name], seconds=self._seconds.get(name, 0.0))
+            for name in _STAGES
+            if name in self._results
         }
         made = {name: result.made for name, result in results.items()}
         return IndexReport(

@@ -26,7 +26,8 @@ from rag_transformers.models.run import Run
 from rag_transformers.prompts import PromptPack
 from rag_transformers.reports import ReportWriter
 from rag_transformers.retrieval.searching import Searcher
-from rag_transformers.stores.vectors import text_key
+from rag_transformers.stores.keys import text_key
+from rag_transformers.text import encodable
 
 if TYPE_CHECKING:
     from rag_transformers.stores.folder import IndexFolder
@@ -146,7 +147,7 @@ class Changes:
         async with self._alone():
             with self._folder.locked(), self._changing() as change:
                 there = await asyncio.to_thread(self._folder.records.fingerprints)
-                held = [source for source in sources if source in there]
+                held = [source for source in map(encodable, sources) if source in there]
                 await change.remove(held)
                 if held:
                     await change.derive()

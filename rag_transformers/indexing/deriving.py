@@ -16,7 +16,7 @@ from rag_transformers.indexing.outcomes import Failure, Progress
 from rag_transformers.models.faults import error_line
 from rag_transformers.models.given import model_key
 from rag_transformers.models.run import Run
-from rag_transformers.stores.vectors import text_key
+from rag_transformers.stores.keys import text_key
 
 if TYPE_CHECKING:
     from rag_transformers.stores import MemoryGraph
@@ -136,7 +136,7 @@ async def describe(making: Making, wanted: Mapping[str, Wanted]) -> Described:
         good = {asked[i]: result for i, result in batch if not isinstance(result, Exception)}
         kept.put_values({now[item].key: result.description for item, result in good.items()})
         draft.put_current(_STAGE, {item: now[item] for item in good})
-        failed |= {i: _failure(asked[i], error) for i, error in batch if isinstance(error, Exception)}
+        failed |= {i: _failure(due[asked[i]], error) for i, error in batch if isinstance(error, Exception)}
         done += len(batch)
         making.report(_STAGE, done, len(asked))
     failures = tuple(failed[i] for i in sorted(failed))
@@ -174,5 +174,6 @@ def key_of(item: str) -> Key:
     return str(parts[0]) if len(parts) == 1 else (parts[0], parts[1], parts[2])
 
 
-def _failure(item: str, error: Exception) -> Failure:
-    return Failure(_STAGE, "the descriptions of " + " → ".join(json.loads(item)), error_line(error))
+def _failure(want: Wanted, error: Exception) -> Failure:
+    names = want.items if isinstance(want.items, str) else " → ".join(want.items)
+    return Failure(_STAGE, f"the descriptions of {names}", error_line(error))

@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 
 from rag_transformers.chunking import Chunker
-from rag_transformers.concurrency import drained
+from rag_transformers.concurrency import InOrder, drained
 from rag_transformers.documents import fingerprint
 from rag_transformers.errors import ReplyError, UsageError
 from rag_transformers.extraction.llm_extractor import LLMExtractor
@@ -19,7 +19,7 @@ from rag_transformers.indexing.outcomes import Failure, Progress
 from rag_transformers.models.faults import error_line
 from rag_transformers.models.given import model_key
 from rag_transformers.models.run import Run
-from rag_transformers.stores.vectors import text_key
+from rag_transformers.stores.keys import extraction_key, is_offline, is_partial, partial_key, text_key
 
 if TYPE_CHECKING:
     from rag_transformers.stores.made import Made
@@ -88,8 +88,6 @@ class Ingestion:
 
         It is called before anything is stored: then it holds for what stays the same in a changed document too.
         """
-        from rag_transformers.stores.records import is_offline
-
         if not self._offline or self._records is None:
             return
         keys = {id: key for id, key in self._records.extraction_keys().items() if key and not is_offline(key)}
@@ -108,8 +106,6 @@ class Ingestion:
 
     def pending(self, documents: Sequence[Document]) -> list[Document]:
         """The stored chunks to extract: those that have no extraction, and of these documents those made otherwise."""
-        from rag_transformers.stores.records import is_partial
-
         if self._records is None:
             return []
         keys = self._records.extraction_keys()
@@ -161,8 +157,6 @@ class Ingestion:
 
     def _put(self, due: Mapping[str, Sequence[Document]], results: Mapping[str, Any]) -> None:
         """Store what was extracted, and of the others what could be read; a whole extraction that is there stays."""
-        from rag_transformers.stores.records import is_partial, partial_key
-
         made, draft = self._to_change()
         good = {key: result for key, result in results.items() if isinstance(result, Extraction)}
         uses = {str(chunk.id): key for key in good for chunk in due[key]}
@@ -184,8 +178,10 @@ class Ingestion:
 
     async def _results(self, chunks: Sequence[Document]) -> AsyncIterator[tuple[int, Any]]:
         config = {"max_concurrency": self._run.concurrency}
-        results = self._extractor.abatch_as_completed(list(chunks), config, return_exceptions=True)  # type: ignore[call-overload]
-        async for number, result in results:
+        batch: Any = type(self._extractor).abatch_as_completed
+        if batch is Runnable.abatch_as_completed:
+            batch = InOrder.abatch_as_completed
+        async for number, result in batch(self._extractor, list(chunks), config, return_exceptions=True):
             if not isinstance(result, Extraction | Exception):
                 kind = type(result).__name__
                 raise UsageError(f"the extractor returned {kind} for a chunk; it must return an Extraction")
@@ -202,12 +198,8 @@ class Ingestion:
         return text_key(fingerprint(document), self._chunker.cache_key)
 
     def _extraction_key(self, chunk: Document) -> str:
-        from rag_transformers.stores.records import offline_key
-
-        if (left := self._left.get(chunk.page_content)) is not None:
-            return left
-        key = text_key(self._name, chunk.page_content)
-        return offline_key(key) if self._offline else key
+        left = self._left.get(chunk.page_content)
+        return left or extraction_key(chunk.page_content, self._name, offline=self._offline)
 
     @cached_property
     def _name(self) -> str:

@@ -1,11 +1,14 @@
 """What a change of an index tells: how far it is, what it would take, what it did, and what failed."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rag_transformers.models.run import Usage
+from rag_transformers.models.run import NOT_ASKED, Usage
 
 __all__ = ["Failure", "IndexPlan", "IndexReport", "Progress", "StageReport"]
+
+_MADE = {"extract": "chunks", "describe": "descriptions", "report": "reports"}
 
 
 @dataclass(frozen=True)
@@ -123,3 +126,20 @@ class IndexReport:
     usage: Usage = field(default=Usage())
     seconds: Mapping[str, float] = field(default_factory=dict)
     stages: Mapping[str, StageReport] = field(default_factory=dict)
+
+    def failures_told(self) -> list[str]:
+        """A line for each failure, but one for all chunks that were not asked about, and so for the other stages.
+
+        >>> why = "not asked, since an earlier call failed: no credit"
+        >>> left = [Failure("extract", f"a.txt, chunk {number}", why) for number in range(47)]
+        >>> IndexReport(failed=(Failure("extract", "b.txt, chunk 0", "no credit"), *left)).failures_told()
+        ['b.txt, chunk 0: no credit', '47 chunks were not asked, since an earlier call failed: no credit']
+        """
+        alike = Counter((failure.stage, failure.reason) for failure in self.failed)
+        return list(dict.fromkeys(_told(failure, alike[failure.stage, failure.reason]) for failure in self.failed))
+
+
+def _told(failure: Failure, alike: int) -> str:
+    if alike > 1 and failure.reason.startswith(NOT_ASKED):
+        return f"{alike} {_MADE[failure.stage]} were {failure.reason}"
+    return str(failure)

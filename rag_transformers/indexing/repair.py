@@ -1,10 +1,11 @@
 """A damaged index -> one that is whole again, as far as its records are: what was derived is made anew from them."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rag_transformers.errors import IndexDamagedError, NoIndexError
+from rag_transformers.errors import IndexDamagedError, NoIndexError, StorageError
 from rag_transformers.indexing.search_structure import SearchStructure
 from rag_transformers.stores.lock import write_lock
 
@@ -63,13 +64,18 @@ def repair(path: "Path", opened: "Callable[[], IndexFolder]") -> RepairReport:
         NoIndexError: There is no index.
         IndexDamagedError: A database is broken beyond repair; nothing was changed.
         IndexLockedError: Another process writes to the index.
+        StorageError: It cannot be written.
     """
     from rag_transformers.stores.folder import restore_manifest
 
     if not (path / "records.sqlite").is_file():
         raise NoIndexError(f"there is no index in {path}: records.sqlite is missing")
-    with write_lock(path):
-        manifest = restore_manifest(path)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(write_lock(path))
+            manifest = restore_manifest(path)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be written: {error}") from error
         folder = opened()
         try:
             with folder.records.draft() as draft:

@@ -13,7 +13,7 @@ from rag_transformers.indexing.outcomes import Failure, Progress
 from rag_transformers.models.run import Run
 from rag_transformers.reports.form import Report
 from rag_transformers.reports.writer import ReportWriter
-from rag_transformers.stores.vectors import text_key
+from rag_transformers.stores.keys import partial_key, text_key
 
 if TYPE_CHECKING:
     from rag_transformers.stores import MemoryGraph
@@ -203,8 +203,6 @@ async def _written(
 
 def _place(report: Report) -> str:
     """Where a report is kept; one that stands in for a failed reply is not found under its key, and asked for again."""
-    from rag_transformers.stores.records import partial_key
-
     return report.key if report.final else partial_key(report.key)
 
 

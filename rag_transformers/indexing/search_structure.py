@@ -1,13 +1,14 @@
 """Chunks -> what Chroma holds of them: their sentences, or themselves, and the history that extraction looks at."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.documents import Document
 
 from rag_transformers.retrieval.searching import search_units
-from rag_transformers.stores.vectors import text_key
+from rag_transformers.stores.keys import text_key
 
 if TYPE_CHECKING:
     from rag_transformers.stores.folder import IndexFolder
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Embedded", "FolderHistory", "SearchStructure"]
 
+_DUE, _HISTORY = "due", "history"  # structures among the records: what is to be deleted, that there is a history
+_SAMPLE = 4  # chunks that are looked for in a store of the user's own
 _WINDOW = 256  # chunks whose sentences are embedded and stored at a time
 
 
@@ -52,13 +55,19 @@ class SearchStructure:
             IndexDamagedError: A file of it has changed since.
         """
         self._folder.stores.check(self._before.generation)
-        if not self._folder.stores.is_sealed:
+        if not self._folder.stores.is_sealed or self._is_another():
             self._clear()
         self._is_behind = not self._folder.stores.is_settled(self._before.generation)
 
     def drop(self, chunks: Sequence[Document]) -> None:
         """Note chunks that are about to go; one of the same id may come back."""
         self._gone += chunks
+
+    def note(self) -> None:
+        """Keep with the next state what is to be deleted once it is committed: a store of the user's own may fail."""
+        if self._folder.stores.is_own and (due := [*_due(self._draft), *self._gone_units()]):
+            there = {unit.id for unit in self._units(self._draft.chunk_ids())}
+            _put_due(self._draft, [id for id in dict.fromkeys(due) if id not in there])
 
     async def embed(self, report: Callable[[int, int], None] | None = None) -> Embedded:
         """Make and keep the vectors of all chunks that are new, and then write them; the size of a vector.
@@ -88,13 +97,15 @@ class SearchStructure:
         added = sum(len(search_units(chunk, self._folder.by_sentence)) for chunk in chunks)
         return self._before.units + added - len(self._gone_units())
 
-    def unused_vectors(self) -> list[str]:
-        """The keys of the vectors that only what is gone has used."""
+    def forgotten(self) -> tuple[list[str], list[str]]:
+        """The keys of the texts of chunks that stand nowhere any more, and those of the vectors that nobody uses."""
         by_sentence = self._folder.by_sentence
-        gone = {text for chunk in self._gone for text in _texts(chunk, by_sentence)}
-        if gone:
-            gone -= {text for chunk in self._draft.chunks() for text in _texts(chunk, by_sentence)}
-        return sorted(map(text_key, gone))
+        texts = {chunk.page_content for chunk in self._gone}
+        vectors = {text for chunk in self._gone for text in _texts(chunk, by_sentence)}
+        for chunk in self._draft.chunks() if self._gone else ():
+            texts.discard(chunk.page_content)
+            vectors.difference_update(_texts(chunk, by_sentence))
+        return sorted(map(text_key, texts)), sorted(map(text_key, vectors))
 
     def settle(self, records: "Records") -> None:
         """Delete what is gone, once the new state is committed; what does not fit it then is made anew.
@@ -102,7 +113,8 @@ class SearchStructure:
         Args:
             records: The state that was committed.
         """
-        gone, generation = self._gone_units(), records.generation()
+        due, generation = _due(records), records.generation()
+        gone = due or self._gone_units()
         if not gone and not self._is_behind and self._folder.stores.is_sealed:
             return self._folder.stores.stamp(generation)
         with self._folder.stores.writing(generation, ahead=False):
@@ -110,7 +122,11 @@ class SearchStructure:
                 gone = self._foreign_units(records)
             for start in range(0, len(gone), _WINDOW):
                 self._folder.sentences.delete(gone[start : start + _WINDOW])
-            if self._gone and self._folder.stores.has("history"):
+            if due:
+                with self._folder.records.draft() as draft:
+                    _put_due(draft, [])
+                    draft.save()
+            if self._gone and (self._folder.stores.has("history") or records.structure(_HISTORY)):
                 there = {chunk.page_content for chunk in records.chunks()}
                 texts = {chunk.page_content for chunk in self._gone} - there
                 self._folder.chunk_history().delete(sorted(texts))
@@ -137,6 +153,14 @@ class SearchStructure:
             for start in range(0, len(ids), _WINDOW):
                 self._folder.sentences.add(self._units(ids[start : start + _WINDOW]))
         self._draft.set_searchable(ids)
+
+    def _is_another(self) -> bool:
+        """Whether a store of the user's own does not hold what the records say: it was emptied, or is another one."""
+        if not self._folder.stores.is_own:
+            return False
+        behind = set(self._draft.unsearchable())
+        ids = [id for id in self._draft.chunk_ids() if id not in behind]
+        return not self._folder.sentences.holds(self._units(ids[:: len(ids) // _SAMPLE + 1]))
 
     def _units(self, ids: Sequence[str]) -> list[Document]:
         by_sentence = self._folder.by_sentence
@@ -175,6 +199,8 @@ class FolderHistory:
             history = self._folder.chunk_history()
             if not self._in_line:
                 self._in_line = True
+                if self._folder.stores.is_own and not self._draft.structure(_HISTORY):
+                    self._draft.put_structure(_HISTORY, b"1")
                 now = {chunk.page_content if isinstance(chunk, Document) else chunk for chunk in chunks}
                 lost = history.retain(self._draft.chunks())
                 history.read([chunk for chunk in lost if chunk.page_content not in now])
@@ -200,6 +226,15 @@ class FolderHistory:
     async def adrop(self) -> None:
         """Empty the history."""
         await asyncio.to_thread(self.truncate)
+
+
+def _due(records: "Records") -> list[str]:
+    """The ids of what is still to be deleted from a store of the user's own."""
+    return list(json.loads(records.structure(_DUE) or b"[]"))
+
+
+def _put_due(draft: "Draft", ids: Sequence[str]) -> None:
+    draft.put_structure(_DUE, json.dumps(ids).encode())
 
 
 def _texts(chunk: Document, by_sentence: bool) -> list[str]:

@@ -17,7 +17,7 @@ from rag_transformers.errors import ModelBusyError, ModelError, ModelUnreachable
 from rag_transformers.models.faults import Patience, error_line, model_error
 from rag_transformers.models.given import retries
 from rag_transformers.models.reading import Reply, read_message, text_of, usage_of
-from rag_transformers.models.run import Run, current_run
+from rag_transformers.models.run import NOT_ASKED, Run, current_run
 from rag_transformers.models.streaming import Heard
 from rag_transformers.text import encodable
 
@@ -62,7 +62,7 @@ def call(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | None = N
                 break
             except Exception as error:
                 (run.pause if run else time.sleep)(_pause(patience, error))
-                _check_going_on(run, error)
+                _check_going_on(run, error, patience)
     return _counted(message)
 
 
@@ -77,7 +77,7 @@ async def acall(llm: Runnable[Any, Any], prompt: Any, config: RunnableConfig | N
                     break
                 except Exception as error:
                     await (run.apause if run else asyncio.sleep)(_pause(patience, error))
-                    _check_going_on(run, error)
+                    _check_going_on(run, error, patience)
     return _counted(message)
 
 
@@ -114,7 +114,7 @@ def stream(
                 ended = True
             except Exception as error:
                 (run.pause if run else time.sleep)(_pause(patience, error))
-                _check_going_on(run, error)
+                _check_going_on(run, error, patience)
     yield from heard.end(_counted(heard.message()))
 
 
@@ -135,7 +135,7 @@ async def astream(
                     ended = True
                 except Exception as error:
                     await (run.apause if run else asyncio.sleep)(_pause(patience, error))
-                    _check_going_on(run, error)
+                    _check_going_on(run, error, patience)
     for item in heard.end(_counted(heard.message())):
         yield item
 
@@ -185,12 +185,12 @@ def _told(run: Run | None) -> Iterator[None]:
         run.answered()
 
 
-def _check_going_on(run: Run | None, error: Exception | None = None) -> None:
+def _check_going_on(run: Run | None, error: Exception | None = None, patience: Patience = _NONE) -> None:
     """Go no further in a run that was stopped; a call that was tried already ends with what came of it."""
     if run and run.stopped is not None:
         if error is not None:
-            raise model_error(error) from error
-        raise ModelUnreachableError(f"not asked, since an earlier call failed: {run.stopped}")
+            raise model_error(error, patience.tries - 1) from error  # the next one was waited for, and is not made
+        raise ModelUnreachableError(f"{NOT_ASKED}{run.stopped}")
 
 
 def _pause(patience: Patience, error: Exception) -> float:
@@ -199,6 +199,6 @@ def _pause(patience: Patience, error: Exception) -> float:
         raise error
     seconds = patience.pause(error)
     if seconds is None:
-        raise model_error(error) from error
+        raise model_error(error, patience.tries) from error
     _log.info("asking again in %.1f s: %s", seconds, error_line(error))
     return seconds

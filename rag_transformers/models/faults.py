@@ -79,6 +79,11 @@ class Patience:
         self._retries = retries
         self._made = 0
 
+    @property
+    def tries(self) -> int:
+        """How often the call was made, the first time counted."""
+        return 1 + self._made
+
     def pause(self, error: BaseException) -> float | None:
         """Seconds to wait until the next try; None where there is to be none.
 
@@ -86,7 +91,7 @@ class Patience:
             error: What the last try came to, as the client raised it.
         """
         kinds = set(_kinds(error))
-        if not _may_work_later(error, kinds) or _client_retried(error):
+        if not _may_work_later(error, kinds) or _client_retries(error):
             return None
         if self._made >= (min(1, self._retries) if kinds & (_TIMEOUTS | _GARBLED) else self._retries):
             return None
@@ -99,8 +104,12 @@ class Patience:
         return (usual if told is None else told) * (1 + random.random() / 20)
 
 
-def model_error(error: BaseException) -> ModelError:
+def model_error(error: BaseException, tries: int = 1) -> ModelError:
     """What any error of a model call means, with its words.
+
+    Args:
+        error: As the client raised it.
+        tries: How often the call was made.
 
     >>> type(model_error(ValueError("Requested tokens (5000) exceed context window of 2048"))).__name__
     'ContextOverflowError'
@@ -108,7 +117,7 @@ def model_error(error: BaseException) -> ModelError:
     status, line = _status(error), _with_code(error)
     kinds = set(_kinds(error))
     if status in (401, 403):
-        return ModelUnreachableError(f"the server refused the key ({status}): {line}")
+        return ModelUnreachableError(f"the server refused the key ({status}): {line}; check {_key_of(error)}")
     if status == 402 or (status in (400, 429) and _NO_CREDIT.search(line)):
         return ModelUnreachableError(f"the account has no credit left ({status}): {line}")
     if status == 404:
@@ -123,7 +132,7 @@ def model_error(error: BaseException) -> ModelError:
     if kinds & _NO_SERVER and not kinds & (_TIMEOUTS | _LOST):
         return ModelUnreachableError(f"no connection to the model's server: {line}")
     if _may_work_later(error, kinds):
-        return ModelBusyError(f"the response was cut or garbled: {line}" if kinds & _GARBLED else line + _waits(error))
+        return ModelBusyError(_busy(error, kinds, tries))
     if isinstance(error, IndexError):
         return ModelError(f"{line} (a server's response without choices ends like this)")
     return ModelError(line)
@@ -190,12 +199,31 @@ def _may_work_later(error: BaseException, kinds: set[str]) -> bool:
     return bool(kinds & (_TIMEOUTS | _LOST | _GARBLED | _NO_SERVER))
 
 
-def _client_retried(error: BaseException) -> bool:
-    """Whether the client tried more than once itself, as those of OpenAI and Anthropic note in their requests."""
+def _client_retries(error: BaseException) -> int:
+    """How often the client asked again itself, as those of OpenAI and Anthropic note in their requests."""
     with contextlib.suppress(RuntimeError):  # httpx, where an error was made without a request
         count = getattr(getattr(error, "request", None), "headers", {}).get("x-stainless-retry-count")
-        return bool(_number(count))
-    return False
+        return int(_number(count) or 0)
+    return 0
+
+
+def _busy(error: BaseException, kinds: set[str], tries: int) -> str:
+    """What to say of a failure that a later call may not meet, and how often it was met."""
+    line, status = _with_code(error), _status(error) or 0
+    if kinds & _GARBLED:
+        return f"the response was cut or garbled: {line}"
+    if status == 429 or status >= 500:
+        tries = max(tries, 1 + _client_retries(error))
+        what = "the rate limit is reached" if status == 429 else "the server failed"
+        asked = f", asked {tries} times" if tries > 1 else ""
+        line = f"{what}{asked}: {line}"
+    return line + _waits(error)
+
+
+def _key_of(error: BaseException) -> str:
+    """Where the key comes from, if that is known: other clients than OpenAI's have variables of their own."""
+    is_openai = any(kind.__module__.partition(".")[0] == "openai" for kind in type(error).__mro__)
+    return "OPENAI_API_KEY" if is_openai and os.environ.get("OPENAI_API_KEY") else "the key"
 
 
 def _kinds(error: BaseException) -> Iterator[str]:
@@ -229,6 +257,8 @@ def _waits(error: BaseException) -> str:
 
 def _with_code(error: BaseException) -> str:
     line, code = error_line(error), getattr(error, "code", None)
+    if (status := _status(error)) and str(status) in str(error):
+        line = line.removeprefix(f"{type(error).__name__}: ")  # the status tells more
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & _NO_SERVER and not kinds & _TIMEOUTS and (cause := list(_chain(error))[-1]) is not error:
         line = f"{line} ({error_line(cause)})"  # the client's own words are the same for all

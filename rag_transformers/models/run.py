@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from rag_transformers.errors import ModelUnreachableError, check_count
 
-__all__ = [
-    "Run",
-    "Usage",
-    "current_run",
-]
+__all__ = ["NOT_ASKED", "Run", "Usage", "current_run"]
+
+NOT_ASKED = "not asked, since an earlier call failed: "
+"""How it is told that a run was stopped before a call was made; the reason follows."""
 
 _FEWEST = 3  # calls that came to nothing, before a run is stopped for it
 

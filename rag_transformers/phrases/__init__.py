@@ -15,8 +15,9 @@ from importlib import import_module, metadata, util
 from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 
+from rag_transformers.concurrency import InOrder
 from rag_transformers.errors import UsageError
 from rag_transformers.graph import Extraction
 from rag_transformers.phrases.reading import Mention, Sentence, extraction_of
@@ -40,7 +41,7 @@ _LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]{2,}")
 _Reader: TypeAlias = Callable[[str, Sequence[tuple[int, int]]], list[Sentence]]
 
 
-class PhraseExtractor(Runnable[Document | str, Extraction]):
+class PhraseExtractor(InOrder[Document | str, Extraction]):
     """Turns a chunk into its names and noun phrases, each with a sentence that names it, and what ties them.
 
     A relation is the verb between two mentions where it is clear, else "co-occurs with" or "同现"; its summary is the

@@ -8,11 +8,12 @@ your own as ``prompts``. A folder here is a built-in language.
     pack.py      the prompts and words of some languages: PromptPack
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_transformers.errors import UsageError
+from rag_transformers.prompts.checks import check_plain_variables
 from rag_transformers.prompts.pack import PromptPack, as_pack, built_in
 from rag_transformers.prompts.words import Words
 
@@ -90,7 +91,8 @@ def checked_prompt(
         optional: Those that it may have.
 
     Raises:
-        UsageError: It is none of these, or has other variables; the message names them.
+        UsageError: It is none of these, or has other variables, or one with a format (``{text:>80}``); the message
+            names them.
 
     >>> checked_prompt("GraphExtractor", "List the names in {text}", {"text"}, {"history"}).input_variables
     ['text']
@@ -107,6 +109,8 @@ def checked_prompt(
     if not isinstance(prompt, PromptTemplate | ChatPromptTemplate):
         kind = type(prompt).__name__
         raise UsageError(f"{owner}: prompt is {kind}; give a text, a PromptTemplate or a ChatPromptTemplate")
+    for text in _plain_templates(prompt):
+        check_plain_variables(f"{owner}: prompt", text)
     found = set(prompt.input_variables)
     if set(required) <= found <= {*required, *optional}:
         return prompt
@@ -115,6 +119,15 @@ def checked_prompt(
         f"{owner}: prompt has the variables {', '.join(sorted(found)) or 'none'}; "
         f"it must have {', '.join(sorted(required))}{may}, and no others"
     )
+
+
+def _plain_templates(prompt: Any) -> Iterator[str]:
+    """The texts with variables in braces that a template is made of."""
+    if getattr(prompt, "template_format", None) == "f-string" and isinstance(getattr(prompt, "template", None), str):
+        yield prompt.template
+    inner = getattr(prompt, "messages", None) or getattr(prompt, "prompt", None) or ()
+    for part in inner if isinstance(inner, list) else (inner,):
+        yield from _plain_templates(part) if part else ()
 
 
 def template_text(prompt: "PromptTemplate | ChatPromptTemplate") -> str:

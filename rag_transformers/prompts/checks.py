@@ -8,7 +8,7 @@ from string import Formatter
 from rag_transformers.errors import UsageError
 from rag_transformers.prompts.words import Words
 
-__all__ = ["VARIABLES", "check_language_files"]
+__all__ = ["VARIABLES", "check_language_files", "check_plain_variables", "fenced"]
 
 _ANSWER = (frozenset(("context", "question")), frozenset[str]())
 _TEXT = (frozenset(("text",)), frozenset[str]())
@@ -27,12 +27,12 @@ VARIABLES: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "reask_records": (frozenset(), frozenset(("text",))),
     "reask_report": _NONE,
     "structured_records": _NONE,
-    "summarize_descriptions": (frozenset(("description_list", "entity_name")), frozenset()),
+    "summarize_descriptions": (frozenset(("description_list", "entity_name")), frozenset(("max_length",))),
     "summarize_text": _TEXT,
 }
 """The variables that the prompt of each stage must have, and those that it may have."""
 
-_FENCED = re.compile(r"(?ms)^```[^\n]*\n(.*?)^```")
+_FENCED = re.compile(r"(?ms)^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<inside>.*?)^[ \t]*(?P=fence)")
 
 
 def check_language_files(files: Mapping[str, Path], words: Words) -> None:
@@ -52,13 +52,45 @@ def check_language_files(files: Mapping[str, Path], words: Words) -> None:
             check(path, text.replace("{{", "{").replace("}}", "}"), words)
 
 
-def _check_variables(path: Path, text: str, required: frozenset[str], optional: frozenset[str]) -> None:
+def check_plain_variables(owner: str, template: str) -> None:
+    """Make sure that the variables of a template are names alone: a format or conversion may fail when it is filled in.
+
+    Args:
+        owner: Whose template it is, for the message.
+        template: A text with variables in single braces.
+
+    Raises:
+        UsageError: One is not, or the braces cannot be read.
+
+    >>> check_plain_variables("Mine", "Names in {text:>80}")
+    Traceback (most recent call last):
+    ...
+    rag_transformers.errors.UsageError: Mine has {text:>80}; it must be {text}, which keeps a text as it is
+    """
     try:
-        found = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+        parsed = [each[1:] for each in Formatter().parse(template) if each[1] is not None]
     except ValueError as error:
-        raise UsageError(f"{path} is no template ({error}); double braces that mark no variable") from error
-    if odd := sorted(name for name in found if not name.isidentifier()):
-        raise UsageError(f"{path} has {{{odd[0]}}}, which is no variable; double braces that mark none")
+        raise UsageError(f"{owner} is no template ({error}); double braces that mark no variable") from error
+    for name, form, conversion in parsed:
+        if not str(name).isidentifier():
+            raise UsageError(f"{owner} has {{{name}}}, which is no variable; double braces that mark none")
+        if form or conversion:
+            shown = f"{name}{'!' + conversion if conversion else ''}{':' + form if form else ''}"
+            raise UsageError(f"{owner} has {{{shown}}}; it must be {{{name}}}, which keeps a text as it is")
+
+
+def fenced(text: str) -> list[str]:
+    r"""What stands in the fences of a text, of backticks or tildes, indented or not.
+
+    >>> fenced("Thus:\n  ~~~text\n(Ada#)\n  ~~~\n")
+    ['(Ada#)\n']
+    """
+    return [found["inside"] for found in _FENCED.finditer(text)]
+
+
+def _check_variables(path: Path, text: str, required: frozenset[str], optional: frozenset[str]) -> None:
+    check_plain_variables(str(path), text)
+    found = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
     may = f" and may have {', '.join(sorted(optional))}" if optional else ""
     must = f"must have {', '.join(sorted(required))}" if required else "needs none"
     if missing := sorted(required - found):
@@ -99,5 +131,5 @@ _EXAMPLES: Mapping[str, Callable[[Path, str, Words], None]] = {
 
 def _example(text: str) -> str | None:
     """The answer of a prompt's example: what stands in its last fence; None where it has none."""
-    found = _FENCED.findall(text)
-    return str(found[-1]) if found else None
+    found = fenced(text)
+    return found[-1] if found else None

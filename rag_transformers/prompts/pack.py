@@ -3,9 +3,9 @@
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cache, cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,8 @@ class PromptPack:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
+        if folder == "":
+            raise UsageError("prompts is an empty path; give a folder")
         self.folder = None if folder is None else Path(folder)
         self.fixed: str | None = None
         """The one language in which everything is asked; None where the script of a text decides."""
@@ -86,7 +88,7 @@ class PromptPack:
             UsageError: There is no such prompt; the message lists what there is.
         """
         texts = self._of(language).texts
-        if stage not in texts:
+        if not isinstance(stage, str) or stage not in texts:
             raise UsageError(f"no prompt {stage!r} for language {language!r}; there are: {', '.join(sorted(texts))}")
         return texts[stage]
 
@@ -136,27 +138,35 @@ class PromptPack:
             raise UsageError(f"{owner}language is {language!r}; it must be auto or one of {', '.join(allowed)}")
         return language
 
-    @cached_property
-    def key(self) -> str:
-        """What names the pack's own words in the keys of what was made with them; "" where it has the built-in ones."""
-        built_in = _built_in_languages()
-        own = {name: self.words(name) for name in self.own_languages}
-        told = {name: asdict(now) for name, now in own.items() if name not in built_in or now != built_in[name].words}
-        if not (told or self.fixed):
-            return ""
-        said = json.dumps([self.fixed, told], sort_keys=True, ensure_ascii=False)
-        return hashlib.blake2b(said.encode(), digest_size=10).hexdigest()
+    def key_of(self, *words: str, languages: Iterable[str]) -> str:
+        """What names some words in the keys of what was made with them; "" where they are the built-in ones.
+
+        Args:
+            *words: The fields of :class:`Words` that it was made with.
+            languages: In which it was.
+
+        >>> PromptPack().key_of("none", "entities", languages=("en", "zh"))
+        ''
+        """
+        told = {}
+        for name in languages:
+            own, usual = self.words(name), _built_in_languages().get(name, _built_in_languages()["en"]).words
+            changed = {word: getattr(own, word) for word in words if getattr(own, word) != getattr(usual, word)}
+            if changed:
+                told["" if self.fixed else name] = changed  # a folder that is the one language may move
+        said = json.dumps(told, sort_keys=True, ensure_ascii=False)
+        return hashlib.blake2b(said.encode(), digest_size=10).hexdigest() if told else ""
 
     def _of(self, language: str) -> _Language:
-        if language not in self._languages:
+        if not isinstance(language, str) or language not in self._languages:
             raise UsageError(f"no prompts for language {language!r}; there are: {', '.join(self.languages)}")
         return self._languages[language]
 
     def _own(self, folder: Path) -> dict[str, _Language]:
-        """The languages of a folder of one's own."""
+        """The languages of a folder of one's own; names that begin with a dot are passed over."""
         if not folder.is_dir():
             raise UsageError(f"prompts is {str(folder)!r}, which is no folder")
-        inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and _holds_prompts(path)]
+        inner = [path for path in sorted(folder.iterdir()) if _is_seen(path) and path.is_dir() and _holds_prompts(path)]
         if not _holds_prompts(folder):
             if not inner:
                 raise UsageError(
@@ -202,18 +212,29 @@ def _built_in_languages() -> Mapping[str, _Language]:
 
 
 def _holds_prompts(folder: Path) -> bool:
-    return any(folder.glob("*.txt")) or (folder / FILE).is_file()
+    return bool(_prompt_files(folder)) or (folder / FILE).is_file()
+
+
+def _prompt_files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*.txt")) if _is_seen(path)]
+
+
+def _is_seen(path: Path) -> bool:
+    """Whether a file or folder is meant for users: not ``.git``, nor the ``._extract_graph.txt`` of a Mac."""
+    return not path.name.startswith(".")
 
 
 def _language_in(folder: Path) -> _Language:
     """A language of one's own, over the built-in one of the same name, or that which its words name, or English."""
     known, name, path = _built_in_languages(), folder.resolve().name, folder / FILE
+    if name == "auto":
+        raise UsageError(f"{folder}: auto is no name of a language, for it stands for that of each text")
     said = read_words(path).base if path.is_file() else None
     says_base = path.is_file() and "base" in _keys(path)
     base = said if says_base and said else name if name in known else "en"
     if base not in known:
         raise UsageError(f"{path}: base is {base!r}; it must be one of {', '.join(known)}")
-    own = {file.stem: file for file in sorted(folder.glob("*.txt"))}
+    own = {file.stem: file for file in _prompt_files(folder)}
     stages = known[base].texts
     if unknown := [file for stage, file in own.items() if stage not in stages]:
         raise UsageError(f"{unknown[0]} is the prompt of no stage; there are: {', '.join(sorted(stages))}")

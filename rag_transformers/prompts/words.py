@@ -1,5 +1,6 @@
 """The words of a language beside its prompts: what is said where no model is asked, and how a model says "none"."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -21,6 +22,16 @@ _VARIABLES: Mapping[str, frozenset[str]] = {
     "tie": frozenset(("source", "relation", "target")),
 }
 """The texts that have variables, each with those that it must have."""
+
+_NUMBERS: Mapping[str, float] = {"weight": 1234.5, "total": 1234.5, "count": 12}
+"""The variables that stand for numbers, each with one of its kind."""
+_NO_FORMAT = re.compile("")
+_NUMBER_FORMAT = re.compile(r"[,_]?(?:\.\d)?[defgn%]?")
+
+_SAYING = frozenset(("no_data", "no_room", "sources", "together"))
+"""The texts that stand by themselves, so that white space says nothing."""
+_MOST = 10
+"""Words that a token comes to at the most; tokens of more are in no table."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +114,15 @@ def _checked(path: Path, key: str, value: Any, name: str, base: Words) -> Any:
     kind = (int, float) if isinstance(usual, float) else type(usual)
     if not isinstance(value, kind) or (isinstance(value, bool) and not isinstance(usual, bool)):
         raise UsageError(f"{path}: {key} is {value!r}; it must be {_NAMES[type(usual)]}")
-    if isinstance(usual, int | float) and not isinstance(usual, bool) and value <= 0:
+    if isinstance(usual, float) and not 0 < value <= _MOST:
+        raise UsageError(f"{path}: {key} is {value!r}; it must be above 0, and at most {_MOST}")
+    if isinstance(usual, int) and not isinstance(usual, bool) and value <= 0:
         raise UsageError(f"{path}: {key} is {value!r}; it must be above 0")
     if isinstance(usual, str):
-        _check_variables(path, key, str(value), _VARIABLES.get(name, frozenset()))
+        text = str(value)
+        if not (text.strip() if name in _SAYING else text):
+            raise UsageError(f"{path}: {key} is {value!r}; it must say something")
+        _check_variables(path, key, text, _VARIABLES.get(name, frozenset()))
     return value
 
 
@@ -117,9 +133,13 @@ def _check_variables(path: Path, key: str, text: str, wanted: frozenset[str]) ->
     if not wanted:
         return  # it is shown as it is, braces too
     try:
-        found = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+        parsed = [(name, form or "", end) for _, name, form, end in Formatter().parse(text) if name is not None]
+        found = {name for name, _, _ in parsed}
         if found == wanted:
-            text.format(**dict.fromkeys(wanted, 1))
+            for name, form, conversion in parsed:
+                if conversion or not (_NUMBER_FORMAT if name in _NUMBERS else _NO_FORMAT).fullmatch(form):
+                    raise ValueError(f"{{{name}}} cannot be formatted so")
+            text.format(**{name: _NUMBERS.get(name, name) for name in wanted})
             return
     except (ValueError, IndexError, KeyError) as error:
         raise UsageError(f"{path}: {key} is no template ({error}): {text!r}") from error

@@ -5,13 +5,13 @@ from functools import cache, lru_cache
 
 from rag_transformers.errors import UsageError
 from rag_transformers.prompts import PromptPack, built_in, languages, prompt_text
+from rag_transformers.prompts.checks import fenced
 from rag_transformers.records.json_records import find_items
 from rag_transformers.records.marks import find_records, row_of
 from rag_transformers.records.text import clean_field, visible
 
 __all__ = ["example_rows", "holds_names", "is_no_data"]
 
-_FENCED = re.compile(r"(?ms)^```[^\n]*\n(.*?)^```")
 _FORMAT = re.compile(r"[(（]([^()（）\n]+[#＃][^()（）\n]+)[)）]")
 _SEPARATOR = re.compile(r"[#＃]")
 _DOTS = re.compile(r"[\s.…。·⋯]+")
@@ -106,4 +106,4 @@ def _placeholders() -> frozenset[str]:
 def _prompt(language: str, pack: PromptPack | None = None) -> tuple[str, str]:
     """The text of an extraction prompt, and the answer of its example, which is the last fence with records."""
     text = prompt_text("extract_graph", language, pack).replace("{{", "{").replace("}}", "}")
-    return text, next((block for block in reversed(_FENCED.findall(text)) if find_records(block)), "")
+    return text, next((block for block in reversed(fenced(text)) if find_records(block)), "")

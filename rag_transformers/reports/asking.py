@@ -10,8 +10,8 @@ from rag_transformers.models.reading import Reply
 from rag_transformers.prompts import PromptPack, checked_prompt, template_text
 from rag_transformers.reports.content import Content
 from rag_transformers.reports.context import Budget
-from rag_transformers.reports.offline import OFFLINE, sample
-from rag_transformers.stores.vectors import text_key
+from rag_transformers.reports.offline import OFFLINE, WORDS, sample
+from rag_transformers.stores.keys import text_key
 from rag_transformers.summaries.extractive import shortened
 
 if TYPE_CHECKING:
@@ -93,11 +93,14 @@ class Asking:
 
     def key_parts(self, language: str) -> tuple[str, ...]:
         """What a report depends on beside what is shown."""
-        return template_text(self._prompts[language]), language, model_key(self.llm), str(self._max_report_tokens)
+        prompt, asked = self._prompts[language], str(self._max_report_tokens)
+        sized = ("words_per_token",) if "max_report_words" in prompt.input_variables else ()
+        own = filter(None, [self.pack.key_of(*sized, languages=[language])])
+        return template_text(prompt), language, model_key(self.llm), asked, *own
 
     def maker_key(self) -> str:
         """The hash of what makes reports, whatever they are made from."""
-        own = [self.pack.key] if self.pack.key else []
+        own = [*filter(None, [self.pack.fixed, self.pack.key_of(*WORDS, languages=self._prompts)])]
         if self.llm is None:
             return text_key(OFFLINE, self._language, *own)
         return text_key(self._language, *(part for each in self._prompts for part in self.key_parts(each)), *own)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rag_transformers.graph import Edge, Graph, Vertex, name_key
 from rag_transformers.reports.citations import one_line
-from rag_transformers.stores.vectors import text_key
+from rag_transformers.stores.keys import text_key
 
 if TYPE_CHECKING:
     from rag_transformers.communities import Community

@@ -13,10 +13,13 @@ from rag_transformers.reports.replies import Written
 from rag_transformers.summaries.extractive import central_sentences, joined
 from rag_transformers.text import sentences
 
-__all__ = ["OFFLINE", "sample", "weigh", "write_offline"]
+__all__ = ["OFFLINE", "WORDS", "sample", "weigh", "write_offline"]
 
 OFFLINE = "offline 2"
 """Names this way to write a report in the keys of those that were written so; another number, another way."""
+
+WORDS = ("comma", "and_", "more", "counts_all", "members", "rating", "tie", "summary_length")
+"""The words of a language that such a report is made with."""
 
 _IN_TITLE = 3
 _FINDINGS = 5

@@ -9,9 +9,9 @@ from rag_transformers.reports.asking import Asking
 from rag_transformers.reports.content import Content, GraphView
 from rag_transformers.reports.context import Shown, fit, whole
 from rag_transformers.reports.form import Report
-from rag_transformers.reports.offline import OFFLINE, weigh, write_offline
+from rag_transformers.reports.offline import OFFLINE, WORDS, weigh, write_offline
 from rag_transformers.reports.replies import Written
-from rag_transformers.stores.vectors import text_key
+from rag_transformers.stores.keys import text_key
 
 __all__ = ["Plan", "Ready", "Settling", "by_community"]
 
@@ -108,7 +108,7 @@ class Settling:
     def _ready(self, community: Community, content: Content, shown: Shown | None) -> Ready:
         language = self._asking.language_of(content)
         if shown is None:
-            own = [self._asking.pack.key] if self._asking.pack.key else []
+            own = filter(None, [self._asking.pack.key_of(*WORDS, languages=[language])])
             key = text_key(OFFLINE, language, content.key, *own)
         else:
             key = text_key(*self._asking.key_parts(language), *shown.records)

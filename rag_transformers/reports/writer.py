@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from rag_transformers.communities import Community
+from rag_transformers.concurrency import InOrder
 from rag_transformers.errors import ModelError, ReplyError, UsageError, check_count
 from rag_transformers.graph import Graph
 from rag_transformers.models.conversation import Ask, Done, Talk, aanswered, answered, check_context_size, step
@@ -34,7 +35,7 @@ _log = logging.getLogger(__name__)
 _Given: TypeAlias = tuple[Graph, Community] | tuple[Graph, Community, Mapping[str, Report] | Sequence[Report]]
 
 
-class ReportWriter(Runnable[Any, Report]):
+class ReportWriter(InOrder[Any, Report]):
     """Writes the report of a community: asks a model about its vertices and edges, or does it without one.
 
     The model is shown every vertex and edge of the community once, in its true direction and the most important first,
@@ -195,7 +196,7 @@ class ReportWriter(Runnable[Any, Report]):
         with run.active():
             while batch := await asyncio.to_thread(plan.next_batch):
                 async for number, report in self.abatch_as_completed(batch, _paced(config, run)):
-                    plan.take(batch[number], report)
+                    plan.take(batch[number], cast(Report, report))
         return _told(plan.finished())
 
     @property
@@ -273,11 +274,11 @@ def _checked(graph: Any) -> Graph:
 
 
 def _told(reports: dict[str, Report]) -> dict[str, Report]:
-    """Say in the log that some failed, in one line for all of them."""
+    """Say in the log that some failed, in one line for all of them; who runs more than this tells of it himself."""
     failed = [report.failed for report in reports.values() if report.failed]
     if failed:
         message = "%d of %d reports are stand-ins without a model; of the first: %s"
-        _log.warning(message, len(failed), len(reports), failed[0])
+        _log.log(logging.INFO if current_run() else logging.WARNING, message, len(failed), len(reports), failed[0])
     return reports
 
 

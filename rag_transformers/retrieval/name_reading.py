@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from rag_transformers.graph import Extraction
 from rag_transformers.retrieval.mentions import Said
 from rag_transformers.retrieval.ranking import sentence_texts, title_of
-from rag_transformers.stores.vectors import text_key
+from rag_transformers.stores.keys import extraction_key, text_key
 
 __all__ = ["NameReader", "question_names"]
 
@@ -46,10 +46,8 @@ class NameReader:
             stamp: Its stamp.
             extraction: Its extraction, where it has one.
         """
-        from rag_transformers.stores.records import offline_key
-
         names = extraction.names() if extraction else []
-        if stamp != self.stamp(str(chunk.id), offline_key(text_key(self._how, chunk.page_content))):
+        if stamp != self.stamp(str(chunk.id), extraction_key(chunk.page_content, self._how, offline=True)):
             names += self._read(chunk)
         sentences = [chunk.page_content[sentence.start : sentence.end] for sentence in sentence_texts(chunk)]
         return Said(title_of(chunk), sentences, list(dict.fromkeys(names)))

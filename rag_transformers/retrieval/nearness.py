@@ -1,6 +1,6 @@
 """How near to a question the sentences of an index are: by all their vectors, in memory as long as they are few."""
 
-import contextlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Vectors = npt.NDArray[np.float32]
 
 __all__ = ["MOST_BYTES", "Near", "SearchedVectors", "SentenceVectors", "unit_texts"]
+
+_log = logging.getLogger(__name__)
 
 MOST_BYTES = 256 << 20
 """Vectors of up to so many bytes are held in memory (131,072 of 512 numbers); more are searched where they are."""
@@ -138,17 +140,26 @@ class SearchedVectors:
     def _nearest(self, vector: Sequence[float]) -> list[tuple[str, float]]:
         """The chunks of the nearest texts, each with its cosine, best first."""
         there = set(self._ids)
-        if self._folder.stores.can_be_read:
-            with contextlib.suppress(StorageError):  # somebody began to write to it just now
-                searched = self._folder.sentences
-                count = searched.count()
-                if count is None or count >= self._folder.state.units:
-                    found = searched.nearest(vector, NEAREST_SENTENCES)
-                    return [(str(t.metadata["chunk"]), cosine) for t, cosine in found if t.metadata["chunk"] in there]
-        return self._nearest_of_all(vector)
+        try:
+            found = self._searched(vector)
+        except StorageError as error:  # somebody began to write to it just now, or a store of the user's own fails
+            _log.info("every vector is looked at: %s", error)
+            found = []
+        near = [(str(text.metadata["chunk"]), cosine) for text, cosine in found if text.metadata["chunk"] in there]
+        return near or self._nearest_of_all(vector)
+
+    def _searched(self, vector: Sequence[float]) -> list[tuple[Document, float]]:
+        """The nearest texts; none where the structure is being written, or does not hold the index."""
+        if not self._folder.stores.can_be_read:
+            return []
+        searched = self._folder.sentences
+        count = searched.count()
+        if count is not None and count < self._folder.state.units:
+            return []
+        return searched.nearest(vector, NEAREST_SENTENCES)
 
     def _nearest_of_all(self, vector: Sequence[float]) -> list[tuple[str, float]]:
-        """The same without the search structure, while another process writes to it: every vector is looked at."""
+        """The same without the search structure, where it is being written or empty: every vector is looked at."""
         import numpy as np
 
         best: list[tuple[str, float]] = []

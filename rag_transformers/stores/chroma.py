@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from langchain_core.documents import Document
 
-from rag_transformers.errors import IndexMismatchError, UsageError
+from rag_transformers.errors import IndexMismatchError, StorageError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +58,8 @@ def open_chroma(path: str | Path | None = None, client: "ClientAPI | None" = Non
         client: Your own client, which is returned as it is and stays yours to close.
 
     Raises:
-        UsageError: The folder is open in this process with other settings, or cannot be opened.
+        UsageError: It is no folder, or open in this process with other settings.
+        StorageError: It cannot be opened.
 
     >>> client = open_chroma()
     >>> client.count_collections()
@@ -81,7 +82,8 @@ def open_chroma(path: str | Path | None = None, client: "ClientAPI | None" = Non
         try:
             return chromadb.PersistentClient(path=folder, settings=Settings(anonymized_telemetry=False))
         except ChromaError as error:
-            raise UsageError(f"Chroma cannot open {folder}: {error}") from error
+            failed = StorageError if os.path.isdir(folder) else UsageError
+            raise failed(f"Chroma cannot open {folder}: {error}") from error
         except ValueError as error:
             raise UsageError(_already_open(folder)) from error
 

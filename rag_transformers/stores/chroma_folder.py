@@ -50,6 +50,8 @@ class ChromaFolder:
         client: The caller's own client, where one is open on the folder already; what it does is not guarded.
     """
 
+    is_own = False
+
     def __init__(self, index: Path, client: Any = None) -> None:
         self._index = index
         self.path = index / _FOLDER

@@ -103,12 +103,13 @@ class ChunkHistory:
         """As :meth:`read`, without blocking the event loop."""
         return await asyncio.to_thread(self.read, chunks)
 
-    def delete(self, texts: Iterable[Document | str]) -> None:
-        """Forget texts; one that is not there is no error."""
+    def delete(self, texts: Iterable[Document | str] | Document | str) -> None:
+        """Forget texts, or one; one that is not there is no error."""
+        given = [texts] if isinstance(texts, Document | str) else texts
         with self._lock:
-            self._shelf.delete(list(dict.fromkeys(_entry(text).id for text in texts)))
+            self._shelf.delete(list(dict.fromkeys(_entry(text).id for text in given)))
 
-    async def adelete(self, texts: Iterable[Document | str]) -> None:
+    async def adelete(self, texts: Iterable[Document | str] | Document | str) -> None:
         """As :meth:`delete`, without blocking the event loop."""
         await asyncio.to_thread(self.delete, texts)
 

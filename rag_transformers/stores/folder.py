@@ -18,9 +18,10 @@ from rag_transformers.errors import (
 from rag_transformers.stores import chroma_folder, lock
 from rag_transformers.stores.chroma_folder import ChromaFolder
 from rag_transformers.stores.chunk_history import ChunkHistory
+from rag_transformers.stores.keys import text_key
 from rag_transformers.stores.manifest import NAME, Manifest
 from rag_transformers.stores.own_stores import MakeStore, OwnStores
-from rag_transformers.stores.vectors import StoredEmbeddings, VectorIndex, embeddings_name, text_key
+from rag_transformers.stores.vectors import StoredEmbeddings, VectorIndex, embeddings_name
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -162,8 +163,13 @@ class IndexFolder:
 
     @property
     def records(self) -> "Records":
-        """The documents and chunks, and what holds of them now."""
+        """The documents and chunks, and what holds of them now.
+
+        Raises:
+            StorageError: The folder is not the one that was opened.
+        """
         with self._lock:
+            self._check_there()
             if self._records is None:
                 self._open(create=False)
             assert self._records is not None

@@ -14,6 +14,7 @@ from sqlalchemy import Column, MetaData, String, Table, delete, func, insert, se
 
 from rag_transformers.errors import IndexDamagedError
 from rag_transformers.graph import Extraction
+from rag_transformers.stores.keys import TEXT_KEY
 from rag_transformers.stores.sql import CheckedBytes, CheckedJSON, faults_of, named_damage, parts, prepare
 
 if TYPE_CHECKING:
@@ -110,14 +111,37 @@ class Made:
         """Store descriptions, reports and the like under their keys."""
         self._put(_values, {key: {"value": value} for key, value in values.items()})
 
+    def value_keys(self) -> set[str]:
+        """The keys of all descriptions, reports and the like."""
+        return {key for (key,) in self._rows(select(_values.c.key))}
+
     def forget(
-        self, *, extractions: Iterable[str] = (), vectors: Iterable[str] = (), values: Iterable[str] = ()
+        self,
+        *,
+        texts: Iterable[str] = (),
+        extractions: Iterable[str] = (),
+        vectors: Iterable[str] = (),
+        values: Iterable[str] = (),
     ) -> None:
-        """Forget what is stored under these keys."""
+        """Forget what is stored under these keys.
+
+        Args:
+            texts: Keys of texts: all that any extractor has found in them goes.
+            extractions: Keys of single extractions.
+            vectors: Keys of vectors.
+            values: Keys of descriptions, reports and the like.
+        """
+        key = _extractions.c.key
+        what = [
+            (_extractions, func.substr(key, 1, TEXT_KEY), texts),
+            (_extractions, key, extractions),
+            (_vectors, _vectors.c.key, vectors),
+            (_values, _values.c.key, values),
+        ]
         with self._lock, named_damage(self.name), self._engine.begin() as connection:
-            for table, keys in ((_extractions, extractions), (_vectors, vectors), (_values, values)):
+            for table, column, keys in what:
                 for part in parts(keys):
-                    connection.execute(delete(table).where(table.c.key.in_(part)))
+                    connection.execute(delete(table).where(column.in_(part)))
 
     def unreadable(self) -> dict[str, list[str]]:
         """The keys of what cannot be read any more, by table; nothing is changed.

@@ -19,7 +19,8 @@ MakeStore = Callable[[str, "Embeddings"], "VectorStore"]
 class OwnStores:
     """What :class:`~rag_transformers.stores.chroma_folder.ChromaFolder` is to an index, over stores that others keep.
 
-    Whether their data is whole is theirs to say: nothing is sealed, and nothing is checked.
+    Whether their data is whole is theirs to say: nothing is sealed. A change looks whether a few texts are there, and
+    writes all of them where they are not.
 
     Args:
         make: Makes the store of a collection, or opens it where it was made before.
@@ -31,6 +32,7 @@ class OwnStores:
     []
     """
 
+    is_own = True
     is_sealed = True
     can_be_read = True
 

@@ -32,6 +32,7 @@ from sqlalchemy import (
 )
 
 from rag_transformers.errors import IndexDamagedError
+from rag_transformers.stores.keys import is_partial
 from rag_transformers.stores.sql import (
     CheckedBytes,
     CheckedJSON,
@@ -52,13 +53,8 @@ __all__ = [
     "Records",
     "State",
     "held",
-    "is_offline",
-    "is_partial",
-    "offline_key",
-    "partial_key",
 ]
 
-_PARTIAL, _OFFLINE = "~", "-"
 _PART = 64 << 20  # bytes of a search structure in one row
 
 _metadata = MetaData()
@@ -150,26 +146,6 @@ class State(NamedTuple):
     edges: int = 0
     derived: str = ""
     facts: Mapping[str, Any] = {}
-
-
-def partial_key(key: str) -> str:
-    """The key of what could be read of a reply that could not be read as a whole; the chunk is asked again."""
-    return f"{key}{_PARTIAL}"
-
-
-def offline_key(key: str) -> str:
-    """The key of what was made without a model: it may take the place of its like, and never of what a model made."""
-    return _OFFLINE + key
-
-
-def is_offline(key: str) -> bool:
-    """Whether a key is one of :func:`offline_key`."""
-    return key.startswith(_OFFLINE)
-
-
-def is_partial(key: str) -> bool:
-    """Whether a key is one of :func:`partial_key`."""
-    return key.endswith(_PARTIAL)
 
 
 def held(records: "Records", made: "Made", stage: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sqlalchemy import URL, Engine, LargeBinary, MetaData, Text, TypeDecorator, 
 from sqlalchemy.exc import DatabaseError
 
 from rag_transformers.errors import IndexDamagedError, StorageError
+from rag_transformers.text import encodable
 
 __all__ = ["CheckedBytes", "CheckedJSON", "CheckedText", "faults_of", "named_damage", "open_engine", "parts", "prepare"]
 
@@ -161,16 +162,22 @@ def named_damage(name: str) -> Iterator[None]:
             raise StorageError(
                 f"{name} cannot be used: {said}; what was stored before is there, and the same command goes on from it"
             ) from error
-        raise IndexDamagedError(f"{name}: the database cannot be used: {said}") from error
+        raise IndexDamagedError(f"{name}: the database cannot be used: {said}; {_way_out(name)}") from error
     except (TypeError, ValueError) as error:
-        raise IndexDamagedError(f"{name} is damaged: a value cannot be read: {error}") from error
+        raise IndexDamagedError(f"{name} is damaged: a value cannot be read: {error}; {_way_out(name)}") from error
 
 
 def parts(values: Iterable[str]) -> Iterator[list[str]]:
-    """Values in lists that one statement takes."""
-    listed = list(values)
+    """Values in lists that one statement takes, as they are stored: no database takes half of a surrogate pair."""
+    listed = list(map(encodable, values))
     for start in range(0, len(listed), _BATCH):
         yield listed[start : start + _BATCH]
+
+
+def _way_out(name: str) -> str:
+    """What to do about damage: what was made can be made again, what was given cannot."""
+    folder = os.path.dirname(name) or "."
+    return f"rag-transformers repair {folder} mends what can be mended; else restore it from a copy"
 
 
 def _check(value: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,10 +10,18 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from rag_transformers.concurrency import together
-from rag_transformers.errors import IndexMismatchError, ModelError, UsageError, check_count
+from rag_transformers.errors import (
+    IndexMismatchError,
+    ModelError,
+    RagTransformersError,
+    StorageError,
+    UsageError,
+    check_count,
+)
 from rag_transformers.models.faults import Patience, error_line
 from rag_transformers.models.given import retries
 from rag_transformers.models.run import current_run
+from rag_transformers.stores.keys import text_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,20 +30,7 @@ if TYPE_CHECKING:
 
     from rag_transformers.stores.made import Made
 
-__all__ = ["StoredEmbeddings", "VectorIndex", "embeddings_name", "text_key"]
-
-
-def text_key(*parts: str) -> str:
-    """A key made of texts: the same texts, the same key.
-
-    >>> text_key("a", "b") == text_key("a", "b") != text_key("ab")
-    True
-    """
-    digest = hashlib.blake2b(digest_size=20)
-    for part in parts:
-        encoded = part.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
-    return digest.hexdigest()
+__all__ = ["StoredEmbeddings", "VectorIndex", "embeddings_name"]
 
 
 def embeddings_name(embeddings: Embeddings) -> str:
@@ -175,13 +169,18 @@ class VectorIndex:
         self._embeddings = embeddings
 
     def add(self, texts: Sequence[Document]) -> None:
-        """Insert texts by their ids, or replace them."""
+        """Insert texts by their ids, or replace them.
+
+        Raises:
+            StorageError: The store failed; so too in all else that follows.
+        """
         from rag_transformers.stores.chroma import add_documents, is_chroma
 
         if not is_chroma(self._store):
             self.delete([str(text.id) for text in texts])  # some stores refuse an id that is there
             texts = [_kept(text) for text in texts]
-        add_documents(self._store, texts)
+        with _named_store():
+            add_documents(self._store, texts)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove texts; an id that is not there is no error."""
@@ -189,10 +188,11 @@ class VectorIndex:
 
         if not is_chroma(self._store):  # some stores refuse an id that is not there
             ids = [_uuid(id) for id in ids]
-            with contextlib.suppress(NotImplementedError):
+            with contextlib.suppress(NotImplementedError), _named_store():
                 ids = [_uuid(_given(found).id or "") for found in self._store.get_by_ids(list(ids))]
         if ids:
-            self._store.delete(list(ids))
+            with _named_store():
+                self._store.delete(list(ids))
 
     def count(self) -> int | None:
         """How many texts there are; None where the store cannot tell."""
@@ -206,11 +206,29 @@ class VectorIndex:
 
         return list(live_collection(self._store).get(include=[])["ids"]) if is_chroma(self._store) else []
 
+    def holds(self, texts: Sequence[Document]) -> bool:
+        """Whether all of these texts are there, as far as the store can tell."""
+        from rag_transformers.stores.chroma import is_chroma
+
+        ids = {str(text.id) for text in texts}
+        given = sorted(ids if is_chroma(self._store) else map(_uuid, ids))
+        try:
+            with _named_store():
+                return not ids or {str(_given(found).id) for found in self._store.get_by_ids(given)} >= ids
+        except NotImplementedError:
+            rows = self._embeddings.matrix([text.page_content for text in texts])
+            nearest = (self.nearest(row.tolist(), 1) for row in rows)
+            return all(
+                found and found[0][0].page_content == text.page_content
+                for found, text in zip(nearest, texts, strict=True)
+            )
+
     def nearest(self, vector: Sequence[float], n: int) -> list[tuple[Document, float]]:
         """The n nearest texts with the cosine of each, best first."""
         import numpy as np
 
-        found = [_given(text) for text in self._store.similarity_search_by_vector(list(vector), k=n)]
+        with _named_store():
+            found = [_given(text) for text in self._store.similarity_search_by_vector(list(vector), k=n)]
         if not found:
             return []
         cosines = self._embeddings.matrix([text.page_content for text in found]) @ np.asarray(vector, dtype=np.float32)
@@ -240,6 +258,17 @@ def _given(found: Document) -> Document:
         return found
     metadata = plain(found.metadata)
     return Document(found.page_content, id=metadata.pop(_ID), metadata=metadata)
+
+
+@contextlib.contextmanager
+def _named_store() -> Iterator[None]:
+    """Say of a failure that it was the vector store's; our own errors, and what a store cannot do, are told as such."""
+    try:
+        yield
+    except (RagTransformersError, NotImplementedError):
+        raise
+    except Exception as error:
+        raise StorageError(f"the vector store failed: {error_line(error)}") from error
 
 
 @contextlib.contextmanager

@@ -5,10 +5,12 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
+from typing_extensions import TypedDict  # that of typing has no schema before Python 3.12
 
+from rag_transformers.concurrency import InOrder
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.prompts import PromptPack, as_pack, built_in
 
@@ -69,7 +71,7 @@ class Given(NamedTuple):
     texts: list[str]
 
 
-class DescriptionSummarizer(Runnable[Descriptions, SummarizationResult]):
+class DescriptionSummarizer(InOrder[Descriptions, SummarizationResult]):
     """The base of what makes one description of many.
 
     Descriptions that are None or blank do not count, and equal ones count once. None left gives an empty description,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.documents import Document
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 
+from rag_transformers.concurrency import InOrder
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.models.rounds import Rounds, alimited_items, arun_rounds, limited, limited_items, run_rounds
 from rag_transformers.prompts import checked_prompt, template_text
@@ -45,7 +46,7 @@ class Job:
     keep_errors: bool = False
 
 
-class TextSummarizer(Runnable[Texts, str]):
+class TextSummarizer(InOrder[Texts, str]):
     """What summarising with and without a model share: the methods, and what they accept."""
 
     counter: Callable[[str], int]

@@ -4,6 +4,7 @@ The file holds all that it needs and fetches nothing. sigma.js draws it; the ver
 same for the same graph, so that the file is too, byte for byte.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -91,7 +92,9 @@ def write_view(
     Raises:
         UsageError: As for :func:`view_html`, or the file cannot be written.
     """
-    if not str(target):
+    if not isinstance(target, str | os.PathLike):
+        raise UsageError(f"target is a {type(target).__name__}; give a path")
+    if not os.fspath(target):
         raise UsageError("target is an empty path; give a file")
     with usage_errors(target), replacing(Path(target)) as out:  # before the work is done
         content = _content(graph, communities, reports, sources, most)
@@ -109,6 +112,11 @@ def _content(
     if not isinstance(graph, Graph):
         raise UsageError(f"graph is a {type(graph).__name__}; give a graph, such as the attribute graph of an index")
     check_count("most", most)
+    for what, given in (("communities", communities or ()), ("reports", reports)):
+        if not isinstance(given, Iterable) or isinstance(given, str):
+            raise UsageError(f"{what} is a {type(given).__name__}; give those of an index")
+    if sources is not None and not isinstance(sources, Mapping):
+        raise UsageError(f"sources is a {type(sources).__name__}; give a dict from a chunk's id to its source")
     found = CommunityDetector().detect(graph) if communities is None else tuple(communities)
     written = tuple(reports)
     for what, kind, listed in (("communities", Community, found), ("reports", Report, written)):
