@@ -1,6 +1,6 @@
 """How well chunks are found, how often quoted sentences hold the answer, and when "no data" is said. No model.
 
-    python benchmarks/answers.py [--data ../shared/data] [--engine parts|index] [--only rows,quotes,gate] [--own FILE]
+    python benchmarks/answers.py --data DIR [--engine parts|index] [--only rows,quotes,gate] [--own FILE]
 
 The public sets come from DATA/qa and the two books from DATA/corpus_en and DATA/corpus_zh. Prints
 
@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from given_data import parsed
 from langchain_core.documents import Document
 
 from rag_transformers.answers.querying import Answer, offline_answer
@@ -246,12 +247,10 @@ def grouped(written: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, bool], l
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    here = Path(__file__).resolve().parents[1]
-    options.add_argument("--data", type=Path, default=here.parent / "shared" / "data")
     options.add_argument("--engine", choices=("parts", "index"), default="parts")
     options.add_argument("--only", default="rows,quotes,gate")
     options.add_argument("--own", type=Path)
-    given = options.parse_args()
+    given = parsed(options, "sets of questions and passages, and two books")
     wanted = given.only.split(",")
     make = Parts if given.engine == "parts" else Whole
     names = (*SETS, *BOOKS) if "gate" in wanted else SETS

@@ -1,12 +1,13 @@
 """Summaries of whole books: calls, rounds and limits with a model over HTTP, names and speed without one.
 
-python benchmarks/book_summaries.py [--data ../shared/data] [--stub ../shared/bench/stub_llm.py] [--characters 300000]
-                                    [--latency 0.2] [--concurrency 16] [--megabytes 5]
+python benchmarks/book_summaries.py [--texts FILE...] [--data DIR] [--characters 300000] [--latency 0.2]
+                                    [--concurrency 16] [--megabytes 5]
 
-A book of each language is made of the corpora, repeated to the length that is asked for. It is merged to one summary
-without a model, against the stub server of ../shared/bench (which needs aiohttp, and whose replies name at most four
-English names), and against a server of the tests that answers with the first seventh of its text. Then the main
-people are looked for in summaries of what is said about them, and a long text is timed in a process of its own.
+The books are generated, one in English and one in Chinese; or they are the files that ``--texts`` names, or those of
+``--data``, each repeated to the length that is asked for. Each is merged to one summary without a model, with a
+stand-in for a model that replies with the first 200 characters of its text, and with one that replies with the first
+seventh. With ``--data`` the main people are looked for in summaries of what is said about them. In the end a long text
+is timed in a process of its own.
 """
 
 import argparse
@@ -15,21 +16,20 @@ import json
 import math
 import os
 import random
-import re
 import resource
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 import xml.etree.ElementTree
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from given_data import parsed
 from langchain_core.callbacks import BaseCallbackHandler
+from scale import document
+from stub import first_seventh, served, usual
 
 from rag_transformers.errors import ConvergenceError
 from rag_transformers.models.servers import chat_model
@@ -39,7 +39,6 @@ from rag_transformers.summaries.frequent_names import holds
 from rag_transformers.summaries.text_summaries import ExtractiveSummary, Summary
 from rag_transformers.text import sentence_spans, sentences
 
-ROOT = Path(__file__).resolve().parents[1]
 CORPORA = {
     "en": ("corpus_en/a_christmas_carol.txt", "corpus_en/operation_dulce_v2.md", "corpus_en/dulce.txt"),
     "zh": ("corpus_zh/sanguo_001-020.txt",),
@@ -50,48 +49,71 @@ LIMIT = 4096
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    options.add_argument("--stub", type=Path, default=ROOT.parent / "shared" / "bench" / "stub_llm.py")
+    options.add_argument("--texts", type=Path, nargs="+", metavar="FILE", help="books of your own, in UTF-8")
     options.add_argument("--characters", type=int, default=300_000)
     options.add_argument("--latency", type=float, default=0.2)
     options.add_argument("--concurrency", type=int, default=16)
     options.add_argument("--megabytes", type=float, default=5)
     options.add_argument("--speed", type=Path, help="only time this file, in this process")
-    given = options.parse_args()
+    given = parsed(options, "books, and recorded descriptions of who is in them", required=False)
     if given.speed:
         speed(given.speed)
         return
     os.environ["OPENAI_API_KEY"] = "none"
-    for language in CORPORA:
-        without_model(given, language)
-    with stub_server(given) as url:
-        for language in CORPORA:
-            with_model(given, language, url, "stub server")
-    with sevenths(given) as url:
-        for language in CORPORA:
-            with_model(given, language, url, "first seventh")
-    names_in_summaries(given)
+    found = books(given)
+    for name, text in found.items():
+        without_model(name, text)
+    for label, reply in (("first 200 characters", usual), ("first seventh", first_seventh)):
+        with served(reply, given.latency) as stub:
+            for name, text in found.items():
+                with_model(given, name, text, stub.base_url, label)
+    if given.data:
+        names_in_summaries(given)
     with tempfile.TemporaryDirectory() as folder:
-        for language in CORPORA:
-            file = Path(folder, f"long-{language}.txt")
-            file.write_text(long_text(given, language), encoding="utf-8")
+        for name, text in found.items():
+            file = Path(folder, f"long-{name}.txt")
+            file.write_text(long_text(text, given.megabytes), encoding="utf-8")
             subprocess.run([sys.executable, __file__, "--speed", file], check=True)
 
 
-def book(given: argparse.Namespace, language: str) -> str:
-    text = "\n\n".join((given.data / name).read_text(encoding="utf-8-sig") for name in CORPORA[language])
-    copies = range(given.characters // len(text) + 1)  # which are told apart, for equal texts are asked about once
-    return "\n\n".join(text.replace("\n", f"〔{copy}〕\n") if copy else text for copy in copies)[: given.characters]
+def books(given: argparse.Namespace) -> dict[str, str]:
+    """The books by name, each as long as is asked for."""
+    length = given.characters
+    if given.texts:
+        return {file.stem: repeated(file.read_text(encoding="utf-8-sig"), length) for file in given.texts}
+    if given.data:
+        read = [[(given.data / name).read_text(encoding="utf-8-sig") for name in names] for names in CORPORA.values()]
+        return {name: repeated("\n\n".join(texts), length) for name, texts in zip(CORPORA, read, strict=True)}
+    english = "\n\n".join(document(number, 500).page_content for number in range(length // 2000 + 1))
+    return {"en": english[:length], "zh": chinese(length)}
 
 
-def without_model(given: argparse.Namespace, language: str) -> None:
-    text = book(given, language)
+def repeated(text: str, length: int) -> str:
+    copies = range(length // len(text) + 1)  # which are told apart, for equal texts are asked about once
+    return "\n\n".join(text.replace("\n", f"〔{copy}〕\n") if copy else text for copy in copies)[:length]
+
+
+def chinese(length: int) -> str:
+    """A made-up book: the same two hundred people, buying, mending and leaving things."""
+    chance, parts = random.Random(2), list[str]()
+    people = [chance.choice("林周陈沈苏陆") + "".join(chance.sample("安川云岚松月青舟", 2)) for _ in range(200)]
+    while sum(map(len, parts)) < length:
+        one, two = chance.sample(people, 2)
+        deed, place = chance.choice(("买下", "修好", "离开", "画过")), chance.choice(("石桥", "水磨坊", "书院", "茶馆"))
+        parts.append(f"{chance.randrange(1700, 1900)}年，{one}{deed}了{two}家的{place}。")
+        parts.append(f"镇上的人后来再也没有提起这件事，只有{two}在信里写过{chance.randrange(99)}次。")
+        if chance.random() < 0.2:
+            parts.append("\n\n")
+    return "".join(parts)[:length]
+
+
+def without_model(name: str, text: str) -> None:
     began = time.perf_counter()
     summary = ExtractiveSummary().merge_text_summarize([text])
     seconds = time.perf_counter() - began
     number = len(sentences(text))
     print(
-        f"{language}, no model: {len(text):,} characters, {number:,} sentences in {seconds:.2f} s "
+        f"{name}, no model: {len(text):,} characters, {number:,} sentences in {seconds:.2f} s "
         f"({number / seconds:,.0f} a second) -> {len(summary)} characters"
     )
 
@@ -122,9 +144,8 @@ class Asked(BaseCallbackHandler):
                     self.texts.append(prompt[len(before) : -len(after)])
 
 
-def with_model(given: argparse.Namespace, language: str, url: str, server: str) -> None:
-    text, asked = book(given, language), Asked()
-    summary = Counting(chat_model("stub", f"{url}/v1"))
+def with_model(given: argparse.Namespace, name: str, text: str, url: str, server: str) -> None:
+    asked, summary = Asked(), Counting(chat_model("stub", url))
     began = time.perf_counter()
     try:
         made = summary.merge_text_summarize(
@@ -136,7 +157,7 @@ def with_model(given: argparse.Namespace, language: str, url: str, server: str) 
     seconds, calls, lengths = time.perf_counter() - began, len(asked.texts), list(map(len, asked.texts))
     ideal = sum(math.ceil(asked / given.concurrency) for asked in summary.rounds) * given.latency
     print(
-        f"{language}, {server}: {calls} calls in {len(summary.rounds)} rounds of {summary.rounds}, {seconds:.1f} s "
+        f"{name}, {server}: {calls} calls in {len(summary.rounds)} rounds of {summary.rounds}, {seconds:.1f} s "
         f"(latency alone {ideal:.1f} s); longest text of a call "
         f"{max(lengths):,} of {LIMIT:,}, over the limit {sum(length > LIMIT for length in lengths)}; -> {end}",
         flush=True,
@@ -207,11 +228,11 @@ def mentioned(subjects: Iterator[tuple[str, list[str]]]) -> list[tuple[str, list
     ]
 
 
-def long_text(given: argparse.Namespace, language: str) -> str:
+def long_text(book: str, megabytes: float) -> str:
     """Sentences that are made of two halves of those of the book, by chance, so that hardly any comes twice."""
-    told = sentences(book(given, language))
+    told = sentences(book)
     chance, parts, size = random.Random(1), list[str](), 0
-    while size < given.megabytes * 1_000_000:
+    while size < megabytes * 1_000_000:
         first = chance.choice(told)
         parts.append(first[: len(first) // 2] + chance.choice(told))
         size += len(parts[-1].encode())
@@ -233,38 +254,6 @@ def speed(file: Path) -> None:
         f"({number / cpu:,.0f} a CPU second); peak {after / 1024:.0f} MB, before {before / 1024:.0f} MB",
         flush=True,
     )
-
-
-@contextmanager
-def stub_server(given: argparse.Namespace) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with subprocess.Popen([sys.executable, given.stub, "--port", str(port), "--latency", str(given.latency)]) as stub:
-        try:
-            for _ in range(100):
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/stats", timeout=10).close()
-                    break
-                except OSError:
-                    time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            stub.terminate()
-
-
-@contextmanager
-def sevenths(given: argparse.Namespace) -> Iterator[str]:
-    """A server that answers with the first seventh of the text that it is asked about."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from fake_server import FakeReply, FakeServer, prompt_of
-
-    def reply(body: dict[str, Any]) -> FakeReply:
-        text = re.split(r"\[(?:Text|文本)\]:\n", prompt_of(body))[-1].rpartition("\n\n[")[0]
-        return FakeReply(text[: len(text) // 7] or text, hang=given.latency)
-
-    with FakeServer(reply) as server:
-        yield server.base_url.removesuffix("/v1")
 
 
 if __name__ == "__main__":

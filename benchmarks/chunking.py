@@ -1,6 +1,6 @@
 """How fast texts are counted and cut, how full the chunks are, and how near the estimate of tokens is to tiktoken's.
 
-    python benchmarks/chunking.py [--data ../shared/data] [--repeat 3]
+    python benchmarks/chunking.py [--data DIR] [--repeat 3]
 
 Prints, for an English and a Chinese book and each counter, MB and chunks per second of CPU time (the best of some
 runs), the mean part of its size that a chunk fills, and the part of the chunks that end where a sentence does. Then
@@ -16,6 +16,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from given_data import parsed
+
 from rag_transformers.chunking import Chunker
 from rag_transformers.estimate import Estimate
 from rag_transformers.text import sentence_spans
@@ -30,9 +32,8 @@ WRITTEN = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--repeat", type=int, default=3)
-    given = parser.parse_args()
+    given = parsed(parser, "two books", required=False)
     warnings.simplefilter("ignore")
     books = {name: _book(given.data, name) for name in BOOKS}
     print(
@@ -56,9 +57,8 @@ def _exact() -> list[TokenCounter]:
     return [count for count in map(token_counter, ("gpt-4o", "gpt-4")) if not isinstance(count, Estimate)]
 
 
-def _book(data: Path, name: str) -> str:
-    path = data / BOOKS[name]
-    return path.read_text(encoding="utf-8") if path.is_file() else WRITTEN[name]
+def _book(data: Path | None, name: str) -> str:
+    return (data / BOOKS[name]).read_text(encoding="utf-8") if data else WRITTEN[name]
 
 
 def _speed(name: str, text: str, count: TokenCounter, size: int, overlap: int, repeat: int) -> None:
@@ -86,9 +86,11 @@ def _best(run: Callable[[], object], repeat: int) -> float:
     return max(min(times), 1e-6)
 
 
-def _texts(data: Path, books: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _texts(data: Path | None, books: dict[str, str]) -> Iterator[tuple[str, str]]:
     yield from books.items()
     yield "code", Path(argparse.__file__).read_text(encoding="utf-8")
+    if data is None:
+        return
     for path in sorted(data.glob("qa/*/passages.jsonl")):
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         yield path.parent.name, "\n".join(value for row in rows for value in row.values() if isinstance(value, str))

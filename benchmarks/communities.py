@@ -5,7 +5,7 @@ are distributed as a power. Graspologic-native's hierarchical Leiden (what Micro
 beside ours in the same process where they are installed:
 
     pip install graspologic-native leidenalg
-    python benchmarks/communities.py [--data ../shared/data] [--only hierarchy | change] [--graphs NAME...] [--runs 3]
+    python benchmarks/communities.py [--data DIR] [--only hierarchy | change] [--graphs NAME...] [--runs 3]
 
 ``hierarchy`` prints for each graph the least processor time of some runs (one thread each), from names to the
 hierarchy and without the numbering of names; modularity of level 0 and of the leaves (the communities that are not
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from given_data import parsed
 
 from rag_transformers.communities import Community, CommunityDetector
 from rag_transformers.graph import Edge
@@ -241,13 +242,12 @@ def quality(numbered: Numbered, communities: tuple[Community, ...], *, leaves: b
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--only", choices=["hierarchy", "change"])
     parser.add_argument("--graphs", nargs="+", help="stems of the files, or made")
     parser.add_argument("--runs", type=int, default=3)
-    options = parser.parse_args()
+    options = parsed(parser, "graphs as lists of edges", required=False)
     sources: dict[str, Callable[[], Pairs]] = {"made": made}
-    for path in sorted((options.data / "graphs").glob("*.tsv*")):
+    for path in sorted((options.data / "graphs").glob("*.tsv*")) if options.data else ():
         sources[path.name.split(".")[0]] = lambda path=path: read(path)  # type: ignore[misc]
     for name in options.graphs or sources:
         pairs = sources[name]()

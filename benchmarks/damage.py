@@ -1,6 +1,6 @@
 """How much of a damaged reply comes back: recorded replies of real models, damaged in 33 ways, read again.
 
-    python benchmarks/damage.py [--data ../shared/data] [--seed 0] [--verbose]
+    python benchmarks/damage.py --data DIR [--seed 0] [--verbose]
 
 The tuples of the recorded replies (GPT-3.5, GPT-4o, Llama 3, DeepSeek; English and Chinese) are rendered as ``#``
 records. Each kind of damage is a small function from a reply to its damaged text. Printed for each kind: the share of
@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
+
+from given_data import parsed
 
 from rag_transformers.graph import Extraction
 from rag_transformers.records import parse_records
@@ -364,12 +366,9 @@ def read(reply: Reply) -> Extraction:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--verbose", action="store_true", help="show the first records of each kind that differ")
-    options = parser.parse_args()
-    if not options.data.is_dir():
-        parser.error(f"no recorded replies in {options.data}; name their folder with --data")
+    options = parsed(parser, "recorded replies")
     replies = list(recorded(options.data))
     print(f"{len(replies)} replies\n\n{'kind':<22}{'entities':>18}{'relationships':>20}{'invented':>10}")
     total = Count()

@@ -1,6 +1,6 @@
 """What a question about the whole of a book costs: tokens read, beside the tokens of the source. A stub for the model.
 
-    python benchmarks/global_question.py [--text ../shared/data/corpus_en/a_christmas_carol.txt] [--context 6000]
+    python benchmarks/global_question.py --text FILE [--context 6000]
 
 The book is cut, its graph is made of phrases, and every community gets a report: without a model, and with a stub that
 writes reports as long as it is allowed to. Then each question is answered: the reports that are chosen, the model
@@ -146,10 +146,11 @@ def ask(
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    data = Path(__file__).resolve().parents[1].parent / "shared" / "data"
-    options.add_argument("--text", type=Path, default=data / "corpus_en" / "a_christmas_carol.txt")
+    options.add_argument("--text", type=Path, metavar="FILE", help="a book in UTF-8, in English or Chinese")
     options.add_argument("--context", type=int, default=6000)
     given = options.parse_args()
+    if given.text is None:
+        options.exit(2, f"{options.prog}: --text FILE is needed, a book in UTF-8, see docs/benchmarks.md\n")
     text = given.text.read_text(encoding="utf-8-sig")
     counter = token_counter()
     source_tokens = counter(text)

@@ -1,6 +1,6 @@
 """How well and how fast the extraction without a model works.
 
-    python benchmarks/phrases.py [--data ../shared/data] [--only finre carb names graph]
+    python benchmarks/phrases.py --data DIR [--only finre carb names graph]
 
 finre   pairs of companies in Chinese sentences (FinRE). Direction is ignored. *strict*: both names equal the
         annotated ones; *lenient*: each is contained in the other's, either way round. The annotation names one pair of
@@ -23,6 +23,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from given_data import parsed
+
 from rag_transformers.chunking import Chunker
 from rag_transformers.errors import UsageError
 from rag_transformers.graph import Extraction, name_key
@@ -37,10 +39,8 @@ STOP_WORDS = re.compile(r"(?:an?|the|of|in|on|at|to|for|by|with|and|or|s|is|was|
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = Path(__file__).resolve().parents[2] / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=default, help="folder of the data sets")
     parser.add_argument("--only", nargs="+", choices=["finre", "carb", "names", "graph"], default=[])
-    arguments = parser.parse_args()
+    arguments = parsed(parser, "the sets FinRE, CaRB, MuSiQue and two books")
     parts = {"finre": finre, "carb": carb, "names": held_names, "graph": graph}
     for name, part in parts.items():
         if not arguments.only or name in arguments.only:

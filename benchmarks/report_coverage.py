@@ -2,7 +2,7 @@
 
 On two finished GraphRAG indexes, one Chinese and one English, with the communities recorded in them and with ours:
 
-    python benchmarks/report_coverage.py [--data ../shared/data] [--max-input-tokens 8000]
+    python benchmarks/report_coverage.py --data DIR [--max-input-tokens 8000]
 
 A model in the place of a real one keeps every prompt; the records are read from the prompts, as the model gets them,
 and held against the graph. *inner* are the inner edges of the communities whose inner edges and vertices all fit into
@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from given_data import parsed
 from langchain_core.runnables import RunnableLambda
 
 from rag_transformers.communities import Community, CommunityDetector
@@ -183,9 +184,8 @@ def without_model(edges: int, communities: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--max-input-tokens", type=int, default=8000)
-    options = parser.parse_args()
+    options = parsed(parser, "two recorded indexes of graphrag")
     count = token_counter("gpt-4o")
     print(f"tokens: {counter_name(count)}; budget {options.max_input_tokens}")
     for name in INDEXES:

@@ -1,6 +1,6 @@
 """What one description of many costs: calls, rounds one after another, and the longest prompt.
 
-python benchmarks/summaries.py [--data ../shared/data] [--reply 120] [--texts 1000] [--tokens 40] [--limits 4000 700]
+python benchmarks/summaries.py [--data DIR] [--reply 120] [--texts 1000] [--tokens 40] [--limits 4000 700]
 
 Recorded descriptions (recorded_en/summaries_qwen3max.jsonl, and the raw entities of recorded_en/dulce_graphrag_index)
 go through SummarizeExtractor with a model that answers with a fixed number of tokens. Beside it stands the original's
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+from given_data import parsed
 from langchain_core.runnables import RunnableLambda
 
 from rag_transformers.prompts import load_prompt
@@ -141,16 +142,15 @@ def show(label: str, calls: int, rounds: int, longest: int, total: int) -> None:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--reply", type=int, nargs="+", default=[120, 500])
     parser.add_argument("--texts", type=int, default=1000)
     parser.add_argument("--tokens", type=int, default=40)
     parser.add_argument("--limits", type=int, nargs="+", default=[4000, 700])
-    given = parser.parse_args()
+    given = parsed(parser, "recorded descriptions", required=False)
     print(f"tokens counted by {counter_name(COUNT)}")
-    folder = given.data / "recorded_en"
     sets = {f"made up, {given.tokens} tokens each": made_up(given.texts, given.tokens)}
-    if folder.is_dir():
+    if given.data:
+        folder = given.data / "recorded_en"
         sets["recorded, qwen3-max"] = recorded(folder / "summaries_qwen3max.jsonl")
         path = folder / "dulce_graphrag_index" / "create_base_extracted_entities.graphml"
         sets["raw entities of dulce"] = raw_entities(path)
