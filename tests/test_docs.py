@@ -34,6 +34,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
 @pytest.mark.filterwarnings("ignore:.* lacks .*:UserWarning")
+@pytest.mark.filterwarnings("ignore:this index was read by a model:UserWarning")
 def test_every_command_and_block_of_a_page_runs(
     page: str,
     tmp_path: Path,
