@@ -9,6 +9,7 @@
 """
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None, model: BaseChatModel | None = N
     parser.add_argument("--model", default="gpt-4o-mini", help="a model that calls tools (default gpt-4o-mini)")
     given = parser.parse_args(arguments)
     if model is None:
+        if not os.environ.get("OPENAI_API_KEY"):
+            parser.exit(2, "error: set OPENAI_API_KEY (any text will do for a server that needs no key)\n")
         from langchain_openai import ChatOpenAI
 
         model = ChatOpenAI(model=given.model)

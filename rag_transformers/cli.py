@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_PATH = 400  # characters of a source that are shown
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
@@ -68,6 +70,7 @@ def _index(given: argparse.Namespace) -> int:
 
 
 def _query(given: argparse.Namespace) -> int:
+    from rag_transformers.answers.citations import label, rounded
     from rag_transformers.prompts import as_pack
     from rag_transformers.text import printable
 
@@ -76,14 +79,14 @@ def _query(given: argparse.Namespace) -> int:
     if given.json:
         _print_json(answer.to_dict())
         return 0
-    print(answer.text)
+    print("\n".join(map(printable, answer.text.splitlines())))
     if given.model and answer.usage.calls and not answer.citations:
         print("warning: the answer names no source", file=sys.stderr)
     if answer.citations:
         print(f"\n{as_pack(given.prompts).words(answer.language).sources}")
     for citation in answer.citations:
-        place = f"{printable(citation.source)}, chunk {citation.chunk}, characters {citation.start}-{citation.end}"
-        print(f"[{citation.number}] {place}: {' '.join(citation.quote.split())}")
+        place = f"{label(citation.source, _PATH)}, chunk {citation.chunk}, characters {citation.start}-{citation.end}"
+        print(f"[{citation.number}] {place}: {rounded(printable(citation.quote))}")
     return 0
 
 

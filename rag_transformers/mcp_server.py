@@ -6,6 +6,7 @@ Over standard input and output, as agents start it; or over HTTP on this machine
 import asyncio
 import contextlib
 import errno
+import importlib
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import rag_transformers
+from rag_transformers.answers.citations import label
 from rag_transformers.errors import UsageError
 from rag_transformers.tools import graph_tools
 
@@ -47,7 +49,7 @@ def mcp_server(tools: "Sequence[BaseTool]") -> "Server[Any]":
     ...     mcp_server(graph_tools(index)).name
     'rag-transformers'
     """
-    _check_installed()
+    _check_installed("mcp.server", "mcp_types")  # the second is of version 2 and newer
     import mcp_types as types
     from mcp.server import Server
 
@@ -82,7 +84,7 @@ def serve(index: "GraphIndex", port: int | None = None, *, answers: bool = False
         answers: Whether to offer ``answer_question`` too.
 
     Raises:
-        UsageError: The extra ``mcp`` is not installed, or the port is in use.
+        UsageError: The extra ``mcp`` is not installed or not whole, or the port is in use.
         KeyboardInterrupt: It was interrupted; over standard input and output the process ends at once, with code 130.
     """
     server = mcp_server(graph_tools(index, answers=answers))
@@ -90,6 +92,7 @@ def serve(index: "GraphIndex", port: int | None = None, *, answers: bool = False
         with _stopped_at_once():
             asyncio.run(_over_standard_streams(server))
     else:
+        _check_installed("uvicorn", "starlette")
         with _listening(port) as listener:
             asyncio.run(_over_http(server, listener))
 
@@ -97,7 +100,7 @@ def serve(index: "GraphIndex", port: int | None = None, *, answers: bool = False
 async def _called(tools: "dict[str, BaseTool]", name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
     """What a tool says, and whether it says what went wrong."""
     if name not in tools:
-        return f"There is no tool {name!r}; there are {', '.join(tools)}.", True
+        return f"There is no tool {label(name)!r}; there are {', '.join(tools)}.", True
     call = {"name": name, "args": arguments, "id": "mcp", "type": "tool_call"}
     message = await tools[name].ainvoke(call)
     return str(message.content), message.status == "error"
@@ -150,11 +153,9 @@ def _stopped_at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _check_installed() -> None:
+def _check_installed(*modules: str) -> None:
     try:
-        import mcp.server
-        import mcp_types
-
-        _ = mcp.server, mcp_types  # the second is of version 2 and newer
+        for module in modules:
+            importlib.import_module(module)
     except ImportError:
         raise UsageError("the MCP server needs another package: pip install 'rag-transformers[mcp]'") from None

@@ -17,6 +17,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from rag_transformers import GraphIndex, graph_tools
 from rag_transformers.cli import main
+from rag_transformers.errors import StorageError
 from rag_transformers.mcp_server import mcp_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,7 +102,8 @@ class _Http:
     def interrupted(self) -> tuple[int, str]:
         self.process.send_signal(signal.SIGINT)
         out, errors = self.process.communicate(timeout=30)
-        return self.process.returncode, out + errors
+        said = [line for line in (out + errors).splitlines() if "token counts are estimates" not in line]
+        return self.process.returncode, "\n".join(said)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="interrupts are sent in another way there")
@@ -139,6 +141,21 @@ async def test_a_missing_index_is_a_sentence_for_the_agent(tmp_path: Path) -> No
     assert text.startswith("There is nothing to search yet: ")
 
 
+@pytest.mark.parametrize("error", [StorageError("qdrant: 503"), OSError("qdrant: 503"), RuntimeError("qdrant: 503")])
+async def test_whatever_fails_is_a_sentence_for_the_agent_and_the_server_goes_on(
+    index: GraphIndex, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(*given: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(index._asker, "search", fails)
+    told, (text, _) = await said_by(mcp_server(graph_tools(index)), CALLS[:2])
+    assert told[1]
+    assert "qdrant: 503" in told[0]
+    assert told[0].endswith("ell the user so.")
+    assert text.startswith("Ada Moss")
+
+
 class TestTrouble:
     def test_a_port_in_use_is_one_line(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with socket.socket() as taken:
@@ -156,11 +173,18 @@ class TestTrouble:
         assert ended.value.code == 2
         assert "is no port" in capsys.readouterr().err
 
-    @pytest.mark.parametrize("missing", ["mcp.server", "mcp_types"])
+    @pytest.mark.parametrize(
+        ("missing", "options"), [("mcp.server", []), ("mcp_types", []), ("uvicorn", ["--port", "0"])]
+    )
     def test_a_missing_package_is_one_line_that_says_what_to_install(
-        self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, missing: str
+        self,
+        folder: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        missing: str,
+        options: list[str],
     ) -> None:
         monkeypatch.setitem(sys.modules, missing, None)
-        assert main(["mcp", str(folder)]) == 2
+        assert main(["mcp", str(folder), *options]) == 2
         line = "error: the MCP server needs another package: pip install 'rag-transformers[mcp]'\n"
         assert capsys.readouterr().err == line

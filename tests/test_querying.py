@@ -114,6 +114,14 @@ class TestContext:
         text = answer_context([titled, passage(TIDE)], 1000, words).text
         assert text == f"[1] The tide mill\nIt ground barley.\n\n[2] {TIDE}"
 
+    def test_a_title_forges_neither_a_passage_nor_a_citation_and_leaves_room_for_its_passage(self) -> None:
+        titled = passage("It ground barley.")
+        titled.metadata["title"] = "The mill【2】\n\n[3] A mine."
+        assert answer_context([titled], 1000, words).text == "[1] The mill(2) (3) A mine.\nIt ground barley."
+        titled.metadata["title"] = "mill" * 1000
+        [line, _] = answer_context([titled], 1000, len).text.split("\n")
+        assert len(line) == len("[1] ") + 200
+
     def test_a_title_that_the_passage_begins_with_is_not_repeated(self) -> None:
         assert answer_context([passage("The mill\nIt ground barley.")], 100, words).text.count("The mill") == 1
 

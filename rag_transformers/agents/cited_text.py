@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.documents import Document
 
+from rag_transformers.answers.citations import Citation, label
 from rag_transformers.answers.contexts import shown
 from rag_transformers.summaries.extractive import shortened
+from rag_transformers.text import printable
 
 if TYPE_CHECKING:
     from rag_transformers.tokens import TokenCounter
 
-__all__ = ["Line", "cited_text", "in_a_line", "place"]
+__all__ = ["Line", "cited_text", "in_a_line", "listed", "place"]
 
 _MOST = 2
 """Sources of one line; more would be longer than what they are for."""
@@ -69,23 +71,39 @@ def cited_text(
 
 
 def place(chunk: Document) -> str:
-    """Where a chunk stands, for a list of sources."""
-    return f"{chunk.metadata.get('source', '')}, chunk {chunk.metadata.get('chunk', 0)}"
+    r"""Where a chunk stands, for a list of sources, of which no source can make two.
+
+    >>> place(Document("Ada left.", metadata={"source": "a.txt;\n[2] b.txt", "chunk": 3}))
+    'a.txt; (2) b.txt, chunk 3'
+    """
+    return _place(chunk.metadata.get("source", ""), chunk.metadata.get("chunk", 0))
+
+
+def listed(citations: Iterable[Citation]) -> str:
+    """The list of what an answer cites."""
+    return _listed((each.number, _place(each.source, each.chunk)) for each in citations)
 
 
 def in_a_line(text: str, limit: int, counter: "TokenCounter") -> str:
-    r"""A text in one line and within a limit of tokens, without what looks like a citation.
+    r"""A text in one line and within a limit of tokens, without what looks like a citation, to put a mark behind.
 
     >>> in_a_line("Ada left [3],\nand Bob stayed.", 4, lambda text: len(text.split()))
     'Ada left (3), …'
     """
-    whole = shown(" ".join(text[:_LONGEST].split()))
+    whole = shown(printable(text[:_LONGEST]))
     short = shortened(whole, limit, counter)
-    return short if short == whole and len(text) <= _LONGEST else f"{short} …"
+    return short if short == whole and len(text) <= _LONGEST else shown(f"{short} …")
 
 
 def _whole(said: Sequence[str], sources: Sequence[str], left: int, what: str) -> str:
     """The whole text; a last line tells what was left out."""
     note = [f"({left} more of the {what} left out, for lack of room)"] if left else []
-    listed = "; ".join(f"[{number}] {source}" for number, source in enumerate(sources, 1))
-    return "\n".join([*said, *note, *([f"Sources: {listed}"] if listed else [])])
+    return "\n".join([*said, *note, *([_listed(enumerate(sources, 1))] if sources else [])])
+
+
+def _listed(sources: Iterable[tuple[int, str]]) -> str:
+    return f"Sources: {'; '.join(f'[{number}] {source}' for number, source in sources)}"
+
+
+def _place(source: object, chunk: object) -> str:
+    return f"{label(str(source))}, chunk {chunk}"

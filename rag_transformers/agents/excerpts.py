@@ -8,6 +8,7 @@ from langchain_core.documents import Document
 from rag_transformers.agents.cited_text import place
 from rag_transformers.answers.contexts import shown
 from rag_transformers.summaries.extractive import shortened
+from rag_transformers.text import printable
 
 if TYPE_CHECKING:
     from rag_transformers.retrieval.evidence import Evidence, Finding
@@ -35,12 +36,13 @@ def excerpts(
     told: list[str] = []
     for number, passage in enumerate(passages, 1):
         left = budget - counter("\n".join(told))
-        if told and left < _LEAST:
-            break
         front = f"[{number}] {place(passage)}: "
-        room = max(1, left // (len(passages) - number + 1) - counter(front))
+        taken = counter(front)
+        if told and left < max(_LEAST, taken + _LEAST // 2):
+            break
+        room = max(1, left // (len(passages) - number + 1) - taken)
         findings = [finding for finding in evidence.findings if finding.place == number - 1]
-        told.append(front + _excerpt(passage, findings, evidence, room, counter))
+        told.append(front + shown(_excerpt(passage, findings, evidence, room, counter)))
     return "\n".join(told), len(told)
 
 
@@ -73,4 +75,4 @@ def _excerpt(
 
 
 def _plain(text: str) -> str:
-    return shown(" ".join(text.split()))
+    return shown(printable(text))

@@ -2,19 +2,22 @@
 
 import itertools
 import math
+import os
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from langchain_core.documents import Document
 
-from rag_transformers.agents.cited_text import Line, cited_text, in_a_line
+from rag_transformers.agents.cited_text import Line, cited_text, in_a_line, listed
 from rag_transformers.agents.excerpts import excerpts
 from rag_transformers.agents.near_names import NearNames
+from rag_transformers.answers.citations import label
 from rag_transformers.answers.vertex_finder import VertexFinder
 from rag_transformers.concurrency import arun, run
 from rag_transformers.errors import UsageError, check_count
-from rag_transformers.graph import Edge, Vertex, name_key
+from rag_transformers.graph import MAX_NAME_LENGTH, Edge, Vertex, name_key
 from rag_transformers.retrieval.searching import Found
 from rag_transformers.text import key_terms, terms
 
@@ -33,6 +36,11 @@ _THEME = 100
 """Tokens of what is said of a theme."""
 _PARALLEL = 3
 """Edges that are shown of one step of a path."""
+_LONGEST_TYPE = 40
+_NEAR = 5
+"""Names that are told of for one that is unknown."""
+_NO_DOCUMENTS = "The index holds no documents yet."
+_NO_ENTITIES = "The graph holds no entities. Search the documents instead."
 
 
 class _Known:
@@ -51,6 +59,12 @@ class _Known:
             self._near = NearNames(self.plain[1])
         return self._near
 
+    @cached_property
+    def shown(self) -> dict[str, str]:
+        """The names that the tools show in another form, by the keys of this form."""
+        altered = ((label(name), name) for name in self.plain[1])
+        return {name_key(shown): name for shown, name in altered if shown != name}
+
     @property
     def plain(self) -> "tuple[igraph.Graph, dict[str, int]]":
         """The graph for igraph, and the number of each vertex there."""
@@ -68,7 +82,7 @@ class Toolbox:
         max_tokens: Tokens of one text, at least 50.
 
     Raises:
-        UsageError: ``max_tokens`` is too small.
+        UsageError: ``max_tokens`` is too small, or ``index`` is none.
 
     >>> import tempfile
     >>> from rag_transformers import GraphIndex
@@ -81,7 +95,7 @@ class Toolbox:
     """
 
     def __init__(self, index: "GraphIndex", max_tokens: int = 800) -> None:
-        self._index = index
+        self._index = _checked_index(index)
         self._max_tokens = check_count("max_tokens", max_tokens, 50)
         self._lock = threading.Lock()
         self._known: _Known | None = None
@@ -106,19 +120,21 @@ class Toolbox:
         """What the graph says of an entity, and how it is related to others; or the names that may be meant.
 
         Args:
-            name: In any spelling.
+            name: In any case, width and spacing.
             limit: Relations at most, at least 1.
 
         Raises:
             RagTransformersError: There is no index, or a wrong argument.
         """
         known, limit = self._graph(), check_count("limit", limit)
+        if not len(known.graph):
+            return _NO_ENTITIES
         vertex = _vertex(known, name)
         if vertex is None:
-            return _unknown(known, name)
+            return self._unknown(known, name, self._max_tokens)
         edges, counter = known.graph.strongest_edges(vertex.name, limit + 1), self._index.counter
-        kind = vertex.props.get("type")
-        head = f"{vertex.name} ({kind})" if isinstance(kind, str) and kind else vertex.name
+        kind, head = vertex.props.get("type"), label(vertex.name)
+        head = f"{head} ({label(kind, _LONGEST_TYPE)})" if isinstance(kind, str) and kind else head
         about = in_a_line(vertex.summary, _ABOUT, counter)
         if not edges:
             related = "It is related to nothing else in the graph."
@@ -131,20 +147,23 @@ class Toolbox:
         """The shortest path between two entities, each step with its relations in their true direction.
 
         Args:
-            source: In any spelling.
-            target: In any spelling.
+            source: In any case, width and spacing.
+            target: Likewise.
 
         Raises:
             RagTransformersError: There is no index, or a wrong argument.
         """
         known = self._graph()
+        if not len(known.graph):
+            return _NO_ENTITIES
         ends = [(name, _vertex(known, name)) for name in (source, target)]
         if lacking := [name for name, vertex in ends if vertex is None]:
-            return "\n".join(_unknown(known, name) for name in lacking)
-        first, last = (vertex.name for _, vertex in ends if vertex is not None)
-        if first == last:
+            return "\n".join(self._unknown(known, name, self._max_tokens // len(lacking)) for name in lacking)
+        names = [vertex.name for _, vertex in ends if vertex is not None]
+        first, last = map(label, names)
+        if names[0] == names[1]:
             return f"Both names mean the same entity: {first}. Give two different ones."
-        names = _shortest(known, first, last)
+        names = _shortest(known, *names)
         if not names:
             return (
                 f"No chain of relations joins {first} and {last}. "
@@ -189,7 +208,8 @@ class Toolbox:
 
     def _searched(self, found: Found, related: bool) -> str:
         if not found.passages:
-            return "The index holds no documents yet. Say so, or answer without it."
+            lacking = "There is no text in the documents of the index." if self._index.sources() else _NO_DOCUMENTS
+            return f"{lacking} Say so, or answer without it."
         front = "" if related else "Nothing in the documents clearly speaks to this. The nearest passages:\n"
         counter = self._index.counter
         room = self._max_tokens - counter(front)
@@ -198,8 +218,20 @@ class Toolbox:
 
     def _edge(self, edge: Edge, front: str = "- ") -> Line:
         about = in_a_line(edge.summary, _BRIEFLY, self._index.counter)
-        way = f"{front}{edge.source} -> {edge.name} -> {edge.target}"
+        way = front + " -> ".join(map(label, (edge.source, edge.name, edge.target)))
         return Line(f"{way}: {about}" if about else way, edge.chunks)
+
+    def _unknown(self, known: _Known, name: str, room: int) -> str:
+        """That there is no such vertex, and which may be meant, as far as there is room."""
+        asked = name[:MAX_NAME_LENGTH]
+        near = list(dict.fromkeys(map(label, [*known.finder.named(asked), *known.near.of(asked, _NEAR)])))
+        lacking = f"No entity is called {label(name)!r}"
+        for count in range(min(len(near), _NEAR), 0, -1):
+            names = ", ".join(near[:count])
+            said = f"{lacking}. The nearest names: {names}. Use one of them, or search the documents."
+            if count == 1 or self._index.counter(said) <= room:
+                return said
+        return f"{lacking}, nor anything like it. Search the documents for it instead."
 
     def _cited(self, rows: Sequence[Line], what: str = "lines") -> str:
         return cited_text(rows, self._chunks, budget=self._max_tokens, counter=self._index.counter, what=what)
@@ -219,23 +251,14 @@ def _vertex(known: _Known, name: str) -> Vertex | None:
     """The vertex of a name, or the only one whose name holds all that is said."""
     if not isinstance(name, str) or not name.strip():
         raise UsageError("the name of the entity is empty; give a name")
-    if (found := known.graph.get_vertex(name)) is not None:
+    found = known.graph.get_vertex(name) or known.graph.get_vertex(known.shown.get(name_key(label(name)), ""))
+    if found is not None:
         return found
-    named = known.finder.named(name)
+    asked = name[:MAX_NAME_LENGTH]
+    named = known.finder.named(asked)
     if len(named) == 1 and set(key_terms(name)) <= set(terms(named[0])):  # "the Moss" is Ada Moss, "Ada Vale" is not
         return known.graph.get_vertex(named[0])
     return None
-
-
-def _unknown(known: _Known, name: str) -> str:
-    """That there is no such vertex, and what to do about it."""
-    named = [*known.finder.named(name), *known.near.of(name)]
-    near = ", ".join(list(dict.fromkeys(named))[:5])
-    if not len(known.graph):
-        return "The graph holds no entities. Search the documents instead."
-    if near:
-        return f"No entity is called {name!r}. The nearest names: {near}. Use one of them, or search the documents."
-    return f"No entity is called {name!r}, nor anything like it. Search the documents for it instead."
 
 
 def _shortest(known: _Known, first: str, last: str) -> list[str]:
@@ -256,5 +279,14 @@ def _between(graph: "MemoryGraph", one: str, other: str) -> list[Edge]:
 
 
 def _told(answer: "Answer") -> str:
-    listed = [f"[{each.number}] {each.source}, chunk {each.chunk}" for each in answer.citations]
-    return f"{answer.text}\nSources: {'; '.join(listed)}" if listed else answer.text
+    return f"{answer.text}\n{listed(answer.citations)}" if answer.citations else answer.text
+
+
+def _checked_index(index: object) -> "GraphIndex":
+    from rag_transformers.index import GraphIndex
+
+    if isinstance(index, GraphIndex):
+        return index
+    if isinstance(index, str | os.PathLike):
+        raise UsageError(f"index is the path {os.fspath(index)!r}; open it first, with GraphIndex.open, and give that")
+    raise UsageError(f"index is {label(repr(index))}; give an index, as GraphIndex.open gives it")

@@ -1,15 +1,19 @@
-"""The marks in an answer and what they point at: ``[2]`` is the second passage, and a quote of it with its place."""
+"""The marks in an answer and what they point at: ``[2]`` is the second passage, and a quote of it with its place.
+
+One pattern says what a mark is. By it a reply is read, and by it whatever comes from documents is shown without marks;
+so nothing that a document says is taken for a citation, also where a model copies it.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from langchain_core.documents import Document
 
 from rag_transformers.retrieval.ranking import title_of
-from rag_transformers.text import key_terms, sentence_spans, terms
+from rag_transformers.text import key_terms, printable, sentence_spans, terms
 
 __all__ = [
     "CheckedText",
@@ -19,19 +23,34 @@ __all__ = [
     "cited_sentences",
     "closest_quote",
     "closest_sentence",
+    "label",
+    "quoted",
+    "rounded",
     "settled_citations",
     "unmarked",
 ]
 
+_OPEN, _CLOSE = r"\[【［", r"\]】］"
+_ROUND = str.maketrans("[【［]】］", "((()))")
+_GAP = r"[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]*+"  # invisible characters are gaps too
 _NUMBER = r"\d{1,3}"
-_CITATION = re.compile(
-    rf"[\[【［]\s*(?:\^|(?:passages?|sources?|citations?|refs?|段落|来源|來源|资料|資料|文献|引用)\s*)?"
-    rf"({_NUMBER}(?:\s*(?:[,，、;；&]|[-–—~～至]|and|和)\s*{_NUMBER})*)\s*(?:†[^\]】］\n]{{0,80}})?[\]】］](?!\()",
-    re.IGNORECASE,
+_WORD = "passages?|sources?|citations?|refs?|段落|来源|來源|资料|資料|文献|引用|文章|出典"
+_MARK = (
+    rf"[{_OPEN}]{_GAP}(?P<word>(?:\^|(?:{_WORD}){_GAP}[:：#]?){_GAP})?"
+    rf"(?P<numbers>{_NUMBER}(?:{_GAP}(?:[,，、;；&]|[-–—~～至]|and|和){_GAP}{_NUMBER})*){_GAP}(?:†[^{_CLOSE}\n]{{0,80}})?"
 )
-_RANGE = re.compile(rf"({_NUMBER})\s*[-–—~～至]\s*({_NUMBER})|({_NUMBER})")
-_MARKS = re.compile(r"\[(\d{1,3})\]")
-_OPEN = re.compile(r"[\[【［][^\]】］\n]{0,100}\Z")
+"""A mark up to its closing bracket."""
+_CITATION = re.compile(rf"{_MARK}[{_CLOSE}](?!\()", re.IGNORECASE)
+_LOOKALIKE = re.compile(rf"{_MARK}(?:[{_CLOSE}]|\Z)", re.IGNORECASE)
+"""What is a mark, or becomes one when a link behind it is left out, or a mark is put behind it."""
+_RANGE = re.compile(rf"({_NUMBER}){_GAP}[-–—~～至]{_GAP}({_NUMBER})|({_NUMBER})")
+_WRITTEN = re.compile(rf"\[({_NUMBER})\](?!\()")
+"""A mark as :func:`check_citations` writes it."""
+_DEEPEST = 9
+"""Brackets in brackets are looked into so many times."""
+_HELD_BACK = 200
+"""So many characters behind a bracket that nothing closes are waited for."""
+_LONGEST_LABEL = 120
 _FEW = 20
 """So many chunks are read sentence by sentence for a quote; beyond, only the likely ones are."""
 
@@ -82,31 +101,67 @@ def check_citations(text: str, passages: int) -> CheckedText:
     >>> check_citations("A mill［１］, a bridge [1, 7]. A road [9].", 3)
     CheckedText(text='A mill[1], a bridge [1]. A road.', used=(1,), removed=(7, 9))
     """
-    pieces: list[str] = []
-    used: dict[int, None] = {}
     removed: dict[int, None] = {}
-    last = 0
-    for mark in _CITATION.finditer(text):
-        pieces.append(text[last : mark.start()])
-        last = mark.end()
-        numbers = list(_numbers(mark.group(1), passages))
-        kept = [number for number in numbers if 1 <= number <= passages]
-        used.update(dict.fromkeys(kept))
-        removed.update(dict.fromkeys(number for number in numbers if number not in kept))
-        if kept:
-            pieces.append("".join(f"[{number}]" for number in dict.fromkeys(kept)))
-        else:
-            pieces[-1] = pieces[-1].rstrip(" \t")
-    return CheckedText("".join([*pieces, text[last:]]).strip(), tuple(used), tuple(sorted(removed)))
+    for _ in range(_DEEPEST):
+        before, text = text, _checked(text, passages, removed).strip()
+        if text == before:
+            break
+    else:  # what is taken out of brackets in brackets leaves ever new ones
+        text = rounded(text)
+    used = dict.fromkeys(int(mark["numbers"]) for mark in _CITATION.finditer(text))
+    return CheckedText(text, tuple(used), tuple(sorted(removed)))
 
 
-def unmarked(text: str, instead: str = "") -> str:
-    r"""A text without what looks like the mark of a citation.
+def rounded(text: str) -> str:
+    r"""A text in which whatever could pass for the mark of a citation stands in round brackets.
 
-    >>> unmarked("The mill[3] burned."), unmarked("The mill[3] burned.", r"(\1)")
-    ('The mill burned.', 'The mill(3) burned.')
+    >>> rounded("The mill[3] burned【1, 2】 in [1911], see [4](mills.html).")
+    'The mill(3) burned(1, 2) in [1911], see (4)(mills.html).'
     """
-    return _MARKS.sub(instead, text)
+    return _LOOKALIKE.sub(lambda mark: mark.group().translate(_ROUND), text)
+
+
+def unmarked(text: str) -> str:
+    """A text without the marks of notes, as an encyclopedia has them; other marks of citations stand in round brackets.
+
+    >>> unmarked("The mill[3] burned【4】, in the range [1, 2].")
+    'The mill burned, in the range (1, 2).'
+    """
+    return rounded(_LOOKALIKE.sub(lambda mark: "" if _is_note(mark) else mark.group(), text))
+
+
+def label(text: str, most: int = _LONGEST_LABEL) -> str:
+    r"""A name, a source or a title as it is shown: one line that holds no mark, its middle left out where it is long.
+
+    Args:
+        text: Anything.
+        most: Characters.
+
+    >>> label("real.txt;\n[2] secret.txt"), label("annual reports/1998/letters.txt", 15)
+    ('real.txt; (2) secret.txt', 'annual …ers.txt')
+    """
+    plain = printable(text)
+    if len(plain) > most:
+        plain = f"{plain[: most // 2]}…{plain[most // 2 + 1 - most :]}"
+    return rounded(plain)
+
+
+def quoted(citations: Iterable[Citation], space: str) -> str:
+    r"""Quotes in their order, each with its mark behind it, and no other.
+
+    Args:
+        citations: Of what is quoted.
+        space: What stands between, in the language of the text.
+
+    >>> quoted([Citation(1, "a", "", 0, "c", 0, 9, "Ada [7]\nleft.")], " ")
+    'Ada left. [1]'
+    """
+    text = ""
+    for each in citations:
+        said = rounded(" ".join(unmarked(each.quote).split()))
+        front = "" if not text else " " if said.startswith("(") else space  # "[1](" would be a link
+        text += f"{front}{said}{space}[{each.number}]"
+    return text
 
 
 def cite(number: int, chunk: Document, start: int, end: int) -> Citation:
@@ -140,9 +195,9 @@ def cited_sentences(text: str) -> dict[int, list[str]]:
     before = ""
     for start, end in sentence_spans(text):
         sentence = text[start:end]
-        said = _MARKS.sub("", sentence).strip(" \t\n.。,，")
-        for mark in _MARKS.finditer(sentence):
-            leading = not _MARKS.sub("", sentence[: mark.start()]).strip()
+        said = _WRITTEN.sub("", sentence).strip(" \t\n.。,，")
+        for mark in _WRITTEN.finditer(sentence):
+            leading = not _WRITTEN.sub("", sentence[: mark.start()]).strip()
             found.setdefault(int(mark.group(1)), []).append(before if leading and before else said)
         before = said or before
     return found
@@ -188,13 +243,40 @@ def closest_quote(
 
 
 def settled_citations(text: str) -> int:
-    """How many characters of an answer that is still being written can be read: up to a bracket still open.
+    """How many characters of an answer that is still being written can be read: up to a bracket that may become a mark.
 
-    >>> settled_citations("A mill [1], a bridge [2"), settled_citations("A mill [1].")
-    (21, 11)
+    >>> settled_citations("A mill [1], a bridge [2"), settled_citations("A mill [1]"), settled_citations("A mill [1].")
+    (21, 7, 11)
     """
-    bracket = _OPEN.search(text, max(0, len(text) - 120))
-    return bracket.start() if bracket else len(text)
+    opened: list[int] = []
+    for at in range(max(0, len(text) - _HELD_BACK), len(text)):
+        if text[at] in "[【［":
+            opened.append(at)
+        elif text[at] in "]】］" and opened and (len(opened) > 1 or at < len(text) - 1):  # a link may follow the last
+            opened.pop()
+    return opened[0] if opened else len(text)
+
+
+def _checked(text: str, passages: int, removed: dict[int, None]) -> str:
+    """The text with its marks in one form, and without those that point nowhere; their numbers are noted."""
+    pieces: list[str] = []
+    last = 0
+    for mark in _CITATION.finditer(text):
+        pieces.append(text[last : mark.start()])
+        last = mark.end()
+        numbers = list(_numbers(mark["numbers"], passages))
+        kept = dict.fromkeys(number for number in numbers if 1 <= number <= passages)
+        removed.update(dict.fromkeys(number for number in numbers if number not in kept))
+        if kept:
+            pieces.append("".join(f"[{number}]" for number in kept))
+        else:
+            pieces[-1] = pieces[-1].rstrip(" \t")
+    return "".join([*pieces, text[last:]])
+
+
+def _is_note(mark: re.Match[str]) -> bool:
+    """Whether it is one number in brackets; several may be data, such as a range."""
+    return mark["numbers"].isdecimal() and not mark["word"] and mark.group().endswith(("]", "】", "］"))
 
 
 def _likely(chunks: Sequence[Document], wanted: Collection[str]) -> list[Document]:

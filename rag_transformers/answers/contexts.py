@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from langchain_core.documents import Document
 
-from rag_transformers.answers.citations import unmarked
+from rag_transformers.answers.citations import label, rounded
 from rag_transformers.errors import check_count
 from rag_transformers.retrieval.ranking import title_of
 from rag_transformers.text import sentence_spans
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rag_transformers.tokens import TokenCounter
 
 __all__ = ["ChunkLookup", "Context", "answer_context", "filled_context", "shown"]
+
+_LONGEST_TITLE = 200
+"""Characters of a title; a longer one would take the place of its passage."""
 
 
 class Context(NamedTuple):
@@ -82,13 +85,14 @@ def filled_context(chunks: Iterable[Document], budget: int, counter: "TokenCount
 
 def shown(text: str) -> str:
     """A passage's text for a prompt; what looks like a citation in it, as in an encyclopedia, is none."""
-    return unmarked(text, r"(\1)").strip()
+    return rounded(text).strip()
 
 
 def _numbered(number: int, chunk: Document) -> str:
     """What stands before a passage: its number, and its title where it does not begin with it."""
     title = title_of(chunk)
-    return f"[{number}] {title}\n" if title and not chunk.page_content.lstrip().startswith(title) else f"[{number}] "
+    untold = title and not chunk.page_content.lstrip().startswith(title)
+    return f"[{number}] {label(title, _LONGEST_TITLE)}\n" if untold else f"[{number}] "
 
 
 def _fitting(front: str, chunk: Document, budget: int, counter: "TokenCounter") -> Document | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.documents import Document
 
+from rag_transformers.answers.citations import label
 from rag_transformers.answers.contexts import Context, filled_context, shown
 from rag_transformers.answers.report_selection import brief_text
 from rag_transformers.errors import check_count
@@ -127,7 +128,7 @@ class _Around:
         return name_key(name), self._told[key]
 
     def _edge(self, edge: Edge) -> tuple[str, _Entry]:
-        way = " -> ".join((edge.source, edge.target, edge.name))
+        way = " -> ".join(map(label, (edge.source, edge.target, edge.name)))
         return "\n".join(edge.key), _Entry(_said(way, edge.summary, _ABOUT, self._counter), edge.chunks, "edge")
 
 
@@ -193,7 +194,8 @@ def _fitting(groups: Iterable[list[_Entry]], room: int, counter: "TokenCounter")
 
 def _vertex_entry(vertex: Vertex, limit: int, counter: "TokenCounter") -> _Entry:
     kind = vertex.props.get("type")
-    name = f"{vertex.name} ({kind})" if isinstance(kind, str) and kind else vertex.name
+    name = label(vertex.name)
+    name = f"{name} ({label(kind)})" if isinstance(kind, str) and kind else name
     return _Entry(_said(name, vertex.summary, limit, counter), vertex.chunks, "vertex")
 
 

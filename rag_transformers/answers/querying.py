@@ -15,7 +15,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from rag_transformers.answers.citations import Citation, check_citations, cite, cited_sentences, closest_quote, unmarked
+from rag_transformers.answers.citations import Citation, check_citations, cite, cited_sentences, closest_quote, quoted
 from rag_transformers.answers.contexts import ChunkLookup, Context, answer_context
 from rag_transformers.answers.voice import Voice
 from rag_transformers.errors import UsageError
@@ -163,8 +163,7 @@ def offline_answer(
     language = voice.of(evidence.question)
     quotes = _neighbours_joined(best_findings(evidence, limit))
     citations = tuple(cite(number, *quote) for number, quote in enumerate(quotes, 1))
-    space = voice.words(evidence.question).space
-    text = space.join(f"{' '.join(unmarked(quote.quote).split())}{space}[{quote.number}]" for quote in citations)
+    text = quoted(citations, voice.words(evidence.question).space)
     context = tuple({finding.place: finding.chunk for finding in evidence.findings}.values())
     return Answer(text, citations, context, mode=mode, language=language, found=True)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from langchain_core.documents import Document
 
-from rag_transformers.answers.citations import cite, closest_quote, unmarked
+from rag_transformers.answers.citations import cite, closest_quote, quoted
 from rag_transformers.answers.contexts import ChunkLookup
 from rag_transformers.answers.global_answers import report_document
 from rag_transformers.answers.modes import is_about_nothing
@@ -77,8 +77,7 @@ def offline_global_answer(
     if not quotes:
         return no_data_answer(question, "global", voice=voice)
     cited = tuple(cite(n, chunk, start, end) for n, ((_, start, end), chunk) in enumerate(quotes.items(), 1))
-    space = voice.words(question).space
-    text = space.join(f"{' '.join(unmarked(quote.quote).split())}{space}[{quote.number}]" for quote in cited)
+    text = quoted(cited, voice.words(question).space)
     context = tuple(map(report_document, chosen))
     return Answer(text, cited, context, mode="global", language=voice.of(question), found=True)
 
