@@ -5,6 +5,7 @@ import warnings
 from dataclasses import dataclass
 
 from rag_transformers.errors import DocumentError, UsageError
+from rag_transformers.text import encodable
 
 __all__ = ["DamagedTextWarning", "Decoded", "GuessedEncodingWarning", "clean", "decode"]
 
@@ -77,11 +78,7 @@ def clean(text: str) -> str:
     >>> clean("a\r\nb\rc \ud83d\ude80 \ud83d")
     'a\nb\nc 🚀 �'
     """
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return encodable(text).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _as_given(data: bytes, name: str, encoding: str, hint: str = "") -> Decoded:
