@@ -2,8 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -11,7 +11,7 @@ from langchain_core.utils.pydantic import create_model_v2
 from pydantic import BaseModel, WithJsonSchema
 
 from rag_transformers.errors import UsageError, check_count
-from rag_transformers.graph import Edge, Graph, name_key
+from rag_transformers.graph import Edge, Graph, Tie, TiedGraph, name_key
 from rag_transformers.leiden import QUALITIES, Links, hierarchy
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Community:
 
     def to_dict(self) -> dict[str, Any]:
         """The community as JSON-ready data."""
-        return asdict(self)
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Community":
@@ -165,12 +165,13 @@ def project(graph: Graph) -> tuple[dict[str, str], Links]:
     """
     import numpy as np
 
-    roll = _Roll(graph)
-    ways = _ways(graph.edges(), roll)
-    order = sorted(roll.names)
+    names, ties = _tied(graph)
+    numbers = {key: number for number, key in enumerate(names)}
+    ways = _ways(ties, numbers)
+    order = sorted(names)
     count = len(order)
     place = np.empty(count, np.int64)
-    place[[roll.numbers[key] for key in order]] = np.arange(count)
+    place[[numbers[key] for key in order]] = np.arange(count)
     packed = np.fromiter(ways, np.int64, len(ways))
     source, target = place[packed >> 32], place[packed & 0xFFFFFFFF]
     weights = np.fromiter(ways.values(), np.float64, len(ways))
@@ -179,39 +180,42 @@ def project(graph: Graph) -> tuple[dict[str, str], Links]:
     pairs, group = np.unique(pairs, return_inverse=True)
     sums = np.bincount(group, weights[joined], len(pairs)).astype(np.float64)
     links = Links((pairs // max(count, 1), pairs % max(count, 1)), sums, np.zeros(count, np.int64))
-    return {key: roll.names[key] for key in order}, links
+    return {key: names[key] for key in order}, links
 
 
-class _Roll:
-    """The keys of a graph's vertices, each with its number and the name shown."""
+def _tied(graph: Graph) -> tuple[dict[str, str], Sequence[Tie]]:
+    """The names shown of a graph's vertices by their keys, those of edges' ends that are no vertices too; its ties."""
+    if isinstance(graph, TiedGraph):
+        return graph.names(), graph.ties()
+    names: dict[str, str] = {}
+    keys: dict[str, str] = {}
 
-    def __init__(self, graph: Graph) -> None:
-        self.names: dict[str, str] = {}
-        self.numbers: dict[str, int] = {}
-        self._by_name: dict[str, int] = {}
-        for vertex in graph.vertices():
-            self._enter(vertex.name, vertex.key)
+    def key(name: str) -> str:
+        if name not in keys:
+            keys[name] = name_key(name)
+            names.setdefault(keys[name], name)
+        return keys[name]
 
-    def number(self, name: str) -> int:
-        """The number of the vertex of that name; the end of an edge that is no vertex becomes one."""
-        found = self._by_name.get(name)
-        return self._enter(name, name_key(name)) if found is None else found
-
-    def _enter(self, name: str, key: str) -> int:
-        self.names.setdefault(key, name)
-        number = self._by_name[name] = self.numbers.setdefault(key, len(self.numbers))
-        return number
+    for vertex in graph.vertices():
+        key(vertex.name)
+    return names, [Tie(key(edge.source), key(edge.target), edge.chunks, _given_weight(edge)) for edge in graph.edges()]
 
 
-def _ways(edges: Iterable[Edge], roll: _Roll) -> dict[int, float]:
+def _given_weight(edge: Edge) -> float | None:
+    weight = edge.props.get("weight")
+    if weight is not None and not 0 <= weight < math.inf:
+        raise UsageError(f"the weight of {edge!r} is {weight!r}; it must be a finite number from 0")
+    return None if weight is None else float(weight)
+
+
+def _ways(ties: Iterable[Tie], numbers: Mapping[str, int]) -> dict[int, float]:
     """The weight of each (source, target), packed into one number."""
-    behind: dict[int, tuple[str, ...] | set[str]] = {}
+    behind: dict[int, Sequence[str] | set[str]] = {}
     given: dict[int, list[float]] = {}
-    for edge in edges:
-        way = roll.number(edge.source) << 32 | roll.number(edge.target)
-        chunks = edge.chunks
-        if not chunks or edge.props.get("weight") is not None:
-            given.setdefault(way, []).append(_checked(edge))
+    for source, target, chunks, weight in ties:
+        way = numbers[source] << 32 | numbers[target]
+        if weight is not None or not chunks:
+            given.setdefault(way, []).append(1.0 if weight is None else weight)
         elif (before := behind.get(way)) is None:
             behind[way] = chunks if len(chunks) == 1 else set(chunks)
         elif isinstance(before, set):
@@ -222,13 +226,6 @@ def _ways(edges: Iterable[Edge], roll: _Roll) -> dict[int, float]:
         given.setdefault(way, []).append(float(len(found)))
     # Summed exactly, so that the order of the edges does not show in the last digit.
     return {way: math.fsum(parts) for way, parts in given.items()}
-
-
-def _checked(edge: Edge) -> float:
-    weight = edge.weight
-    if not 0 <= weight < math.inf:
-        raise UsageError(f"the weight of {edge!r} is {weight!r}; it must be a finite number from 0")
-    return weight
 
 
 def _stored(keys: list[str], names: dict[str, str], previous: Iterable[Community]) -> "list[NDArray[np.int64]]":

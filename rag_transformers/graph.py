@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rag_transformers.errors import UsageError
 from rag_transformers.text import HAN
@@ -19,6 +19,8 @@ __all__ = [
     "Edge",
     "Extraction",
     "Graph",
+    "Tie",
+    "TiedGraph",
     "Vertex",
     "name_key",
     "shorten_name",
@@ -261,6 +263,33 @@ class Extraction:
     def from_dict(cls, data: dict[str, Any]) -> "Extraction":
         """The reverse of :meth:`to_dict`, from parsed JSON too."""
         return cls(**data)
+
+
+class Tie(NamedTuple):
+    """An edge as far as it ties two vertices: what it weighs by, and nothing that was said of it.
+
+    Args:
+        source: The key of the vertex that it leaves.
+        target: The key of the vertex that it reaches.
+        chunks: The ids of the chunks that it comes from.
+        weight: The weight given; None where none was.
+    """
+
+    source: str
+    target: str
+    chunks: Sequence[str]
+    weight: float | None
+
+
+@runtime_checkable
+class TiedGraph(Protocol):
+    """A graph that tells its ties without a copy of all that it holds."""
+
+    def names(self) -> dict[str, str]:
+        """The name shown of each vertex by its key."""
+
+    def ties(self) -> Sequence[Tie]:
+        """All edges."""
 
 
 @runtime_checkable

@@ -603,3 +603,54 @@ def test_readers_may_work_beside_a_writer() -> None:
         thread.join()
     assert not faults
     assert graph.edge_count == len(list(graph.edges())) > 0
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["Ada", "ADA", "ada's", "Bo", "阿恩", "阿 恩"]), st.sampled_from(["knows", "met"]))
+    .flatmap(lambda pair: st.tuples(*map(st.just, pair), st.sampled_from(["Bo", "Cy", "cy", "Ada"]), st.integers(0, 5)))
+    .map(lambda row: (*row[:3], f"c{row[3]}")),
+    max_size=12,
+)
+
+
+def told(graph: MemoryGraph, steps: list[tuple[str, str, str, str]]) -> MemoryGraph:
+    for number, (source, relation, target, chunk) in enumerate(steps):
+        found = Extraction(
+            [(source, f"said {number % 4}")],
+            [(source, relation, target, f"then {number % 3}")],
+            weights=[number] if number % 2 else (),
+            unheld=[target] if number % 3 == 0 else (),
+        )
+        graph.add(found, chunk)
+    return graph
+
+
+def content(graph: MemoryGraph) -> tuple[Any, ...]:
+    around = [list(graph.get_neighbor_edges(name, Direction.BOTH)) for name in names(graph)]
+    return list(graph.vertices()), list(graph.edges()), around, graph.skipped, list(graph.described(2)), graph.ties()
+
+
+class TestCopy:
+    @given(STEPS, STEPS)
+    def test_a_copy_holds_the_same_goes_on_alike_and_shares_nothing(self, first: Any, then: Any) -> None:
+        graph = told(MemoryGraph(), first)
+        twin, before = graph.copy(), content(graph)
+        assert content(twin) == before
+        told(twin, then)
+        twin.summarise({"ada": "A summary."})
+        twin.del_vertices("Bo")
+        assert content(graph) == before
+        straight = told(told(MemoryGraph(), first), then)
+        straight.summarise({"ada": "A summary."})
+        straight.del_vertices("Bo")
+        assert content(twin) == content(straight)
+
+    @given(STEPS)
+    def test_ties_and_descriptions_are_those_of_all_vertices_and_edges(self, steps: Any) -> None:
+        graph = told(MemoryGraph(), steps)
+        every: list[Vertex | Edge] = [*graph.vertices(), *graph.edges()]
+        for least in (0, 1, 2, 3):
+            assert list(graph.described(least)) == [each for each in every if len(each.descriptions) >= least]
+        assert graph.names() == {each.key: each.name for each in graph.vertices()}
+        ends = [(edge.key[0], edge.key[2], edge.chunks, edge.props.get("weight")) for edge in graph.edges()]
+        assert [tuple(tie) for tie in graph.ties()] == ends

@@ -5,7 +5,7 @@ what changed is made anew, and nothing else is: one mechanism gives cache, resum
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.runnables import Runnable
@@ -100,10 +100,9 @@ def to_describe(graph: "MemoryGraph", counter: "TokenCounter") -> dict[str, Want
         counter: Counts tokens.
     """
     wanted = {}
-    things: Iterable[Vertex | Edge] = (*graph.vertices(), *graph.edges())
-    for thing in things:
+    for thing in graph.described(2):
         texts = thing.descriptions
-        if len(texts) > 1 and (len(texts) > _MANY or _is_long(texts, counter)):
+        if len(texts) > _MANY or _is_long(texts, counter):
             items = thing.name if isinstance(thing, Vertex) else (thing.source, thing.target)
             content = text_key(*([items] if isinstance(items, str) else items), *sorted(texts))
             wanted[_item(thing)] = Wanted(items, texts, content)

@@ -103,16 +103,17 @@ async def write_reports(
         touched: The names of the vertices of which the graph says anything else than when the reports were written, if
             they all were, by the same writer; None where that is not known, and every community is looked at.
     """
-    open_ones, settled = await asyncio.to_thread(_opened, draft, made, communities, touched)
-    kept = _Kept(draft, made)
+    current = await asyncio.to_thread(draft.current, _REPORT)
+    open_ones, settled = await asyncio.to_thread(_opened, current, made, communities, touched)
+    kept = _Kept(current, made)
     done: list[Report] = []
     finished: list[dict[str, Report]] = []
     async for batch in drained(_written(writer, graph, open_ones, kept, settled, run, finished.append)):
-        await asyncio.to_thread(_store, draft, made, batch)
+        current |= await asyncio.to_thread(_store, draft, made, batch)
         done += batch
         if on_progress:
             on_progress(Progress(_REPORT, len(done), len(open_ones), run.usage))
-    await asyncio.to_thread(_settle, draft, finished[0], communities)
+    await asyncio.to_thread(_settle, draft, current, finished[0], communities)
     failed = tuple(
         Failure(_REPORT, f"the report of the community {report.title!r}", report.failed)
         for report in finished[0].values()
@@ -122,12 +123,11 @@ async def write_reports(
 
 
 def _opened(
-    draft: "Draft", made: "Made", communities: Sequence[Community], touched: Set[str] | None
+    current: Mapping[str, "Current"], made: "Made", communities: Sequence[Community], touched: Set[str] | None
 ) -> tuple[Sequence[Community], dict[str, Report]]:
     """The communities to be looked at, and the reports of those of their parts that are not."""
     if touched is None:
         return communities, {}
-    current = draft.current(_REPORT)
     opened: dict[str, Community] = {}
     for community in sorted(communities, key=lambda each: -each.level):  # parts before the whole
         is_same = community.id in current and touched.isdisjoint(community.vertices)
@@ -157,10 +157,10 @@ def _reports(made: "Made", current: Mapping[str, "Current"]) -> dict[str, Report
 class _Kept(Mapping[str, Report]):
     """Reports by key; those that a model wrote and that hold now are listed, and every other is found too."""
 
-    def __init__(self, draft: "Draft", made: "Made") -> None:
+    def __init__(self, current: Mapping[str, "Current"], made: "Made") -> None:
         self._made = made
-        current = draft.current(_REPORT).values()
-        self._listed = {now.key: now.content for now in current if now.placed["final"] and not now.placed["offline"]}
+        final = (now for now in current.values() if now.placed["final"] and not now.placed["offline"])
+        self._listed = {now.key: now.content for now in final}
 
     def __getitem__(self, key: str) -> Report:
         report = Report.from_dict(self._made.values([key])[key])
@@ -206,15 +206,19 @@ def _place(report: Report) -> str:
     return report.key if report.final else partial_key(report.key)
 
 
-def _store(draft: "Draft", made: "Made", reports: Sequence[Report]) -> None:
-    """Keep reports, as soon as they are written, and let them hold."""
+def _store(draft: "Draft", made: "Made", reports: Sequence[Report]) -> "dict[str, Current]":
+    """Keep reports, as soon as they are written, and let them hold; how they do."""
     made.put_values({_place(report): _plain(report) for report in reports})
-    draft.put_current(_REPORT, {report.community: _now(report) for report in reports})
+    now = {report.community: _now(report) for report in reports}
+    draft.put_current(_REPORT, now)
+    return now
 
 
-def _settle(draft: "Draft", reports: Mapping[str, Report], communities: Sequence[Community]) -> None:
+def _settle(
+    draft: "Draft", current: Mapping[str, "Current"], reports: Mapping[str, Report], communities: Sequence[Community]
+) -> None:
     """Note which reports hold now, those that were kept as they are placed now, and which no longer do."""
-    current, now = draft.current(_REPORT), {id: _now(report) for id, report in reports.items()}
+    now = {id: _now(report) for id, report in reports.items()}
     there = {community.id for community in communities}
     draft.put_current(_REPORT, {id: each for id, each in now.items() if current.get(id) != each})
     draft.forget_current(_REPORT, [id for id in current if id not in there])

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rag_transformers.graph import Edge, Graph, Vertex, name_key
+from rag_transformers.graph import Edge, Graph, TiedGraph, Vertex, name_key
 from rag_transformers.reports.citations import one_line
 from rag_transformers.stores.keys import text_key
 
@@ -48,42 +48,57 @@ class Record(Generic[T]):
 
 
 class GraphView:
-    """A graph as it is now, with the edges that leave each vertex, for reading many communities.
+    """A graph for reading many of its communities: each vertex, and the edges that leave it, are read once, if at all.
 
     Args:
-        graph: The graph; it is read once.
+        graph: The graph; it should not change meanwhile.
     """
 
     def __init__(self, graph: Graph) -> None:
+        self._graph = graph
         self._keys: dict[str, str] = {}
         self._vertices: dict[str, Record[Vertex]] = {}
-        self._leaving: dict[str, dict[tuple[str, ...], Record[Edge]]] = {}
-        for vertex in graph.vertices():
-            key = self._key(vertex.name)
-            self._vertices.setdefault(key, Record((key,), vertex))
-        for edge in graph.edges():
-            record = Record((self._key(edge.source), self._key(edge.name), self._key(edge.target)), edge)
-            self._leaving.setdefault(record.key[0], {}).setdefault(record.key, record)
-        edges = chain.from_iterable(leaving.values() for leaving in self._leaving.values())
-        self.weight: float = sum(record.weight for record in edges)
+        self._leaving: dict[str, Sequence[Record[Edge]]] = {}
+
+    @cached_property
+    def weight(self) -> float:
         """The weight of all edges."""
+        if isinstance(self._graph, TiedGraph):
+            return sum(max(1, len(tie.chunks)) if tie.weight is None else tie.weight for tie in self._graph.ties())
+        return sum({edge.key: edge.weight for edge in self._graph.edges()}.values())
 
     def content(self, community: "Community") -> "Content":
         """What the graph says of a community."""
         vertices: dict[str, Record[Vertex]] = {}
         for name in community.vertices:
             key = self._key(name)
-            vertices.setdefault(key, self._vertices.get(key) or Record((key,), Vertex(name)))
+            vertices.setdefault(key, self._vertex(key, name))
         inner: list[Record[Edge]] = []
         leading: list[Record[Edge]] = []
-        for source in vertices:
-            for edge in self._leaving.get(source, {}).values():
+        for source in vertices.values():
+            for edge in self._edges_of(source):
                 (inner if edge.key[2] in vertices else leading).append(edge)
         return _ranked(vertices, inner, leading)
 
     def keys(self, names: Iterable[str]) -> frozenset[str]:
         """The keys of vertices."""
         return frozenset(map(self._key, names))
+
+    def _vertex(self, key: str, name: str) -> Record[Vertex]:
+        if key not in self._vertices:
+            self._vertices[key] = Record((key,), self._graph.get_vertex(name) or Vertex(name))
+        return self._vertices[key]
+
+    def _edges_of(self, vertex: Record[Vertex]) -> Sequence[Record[Edge]]:
+        """The edges that leave a vertex, each once."""
+        (key,) = vertex.key
+        if key not in self._leaving:
+            found: dict[tuple[str, ...], Record[Edge]] = {}
+            for edge in self._graph.get_neighbor_edges(vertex.item.name):
+                record = Record((key, self._key(edge.name), self._key(edge.target)), edge)
+                found.setdefault(record.key, record)
+            self._leaving[key] = tuple(found.values())
+        return self._leaving[key]
 
     def _key(self, name: str) -> str:
         known = self._keys.get(name)

@@ -125,7 +125,7 @@ class _Record:
         if self.lacking is None:
             return False
         lacking = (self.lacking,) if isinstance(self.lacking, str) else self.lacking
-        return all(chunk in lacking for chunk in _listed(self.chunks))
+        return len(lacking) >= _count(self.chunks) and all(chunk in lacking for chunk in _listed(self.chunks))
 
     def lack(self, chunks: Sequence[str]) -> bool:
         """Note chunks that speak of it and do not hold its name; say whether any is new."""
@@ -134,6 +134,11 @@ class _Record:
             if (grown := _with(self.lacking, chunk)) is not None:
                 self.lacking, changed = grown, True
         return changed
+
+    def take_over(self, other: "_Record") -> None:
+        """Hold what another one holds."""
+        self.descriptions, self.chunks = _copied(other.descriptions), _copied(other.chunks)
+        self.lacking, self.props = _copied(other.lacking), other.props  # props are replaced, and never changed
 
     def absorb(self, facts: Facts) -> bool:
         """Add what is new, and say whether anything was."""
@@ -148,6 +153,10 @@ class _Record:
                 if self.props is None or self.props.get(name) != value:
                     self.props, changed = {**(self.props or {}), name: copy.deepcopy(value)}, True
         return changed
+
+    def description_count(self) -> int:
+        """How many different descriptions it has."""
+        return _count(self.descriptions)
 
     def said_in(self) -> Sequence[str]:
         """The ids of the chunks that it comes from."""
@@ -170,8 +179,7 @@ class _Spelling:
         self.uses = uses
 
     def rank(self) -> tuple[int, int]:
-        count = len(self.chunks) if isinstance(self.chunks, dict) else int(self.chunks is not None)
-        return count, self.uses
+        return _count(self.chunks), self.uses
 
 
 class VertexRecord(_Record):
@@ -220,6 +228,15 @@ class VertexRecord(_Record):
         for name, chunks, uses in spelled:
             changed |= self.mention(name, chunks, uses)
         return changed
+
+    def copy(self) -> "VertexRecord":
+        """The same without its edges."""
+        twin = VertexRecord(self.key, self.name)
+        twin.take_over(self)
+        twin.uses = self.uses
+        if self.spellings is not None:
+            twin.spellings = {name: _Spelling(_copied(e.chunks), e.uses) for name, e in self.spellings.items()}
+        return twin
 
     def said(self) -> Facts:
         """All that is kept but the spellings, as one upsert."""
@@ -277,6 +294,13 @@ class EdgeRecord(_Record):
         given = self.weight()
         return float(len(self.chunks) if isinstance(self.chunks, dict) else 1) if given is None else given
 
+    def copy(self, source: VertexRecord, target: VertexRecord) -> "EdgeRecord":
+        """The same between two copies of its ends."""
+        twin = EdgeRecord(source, target, self.relation, self.name, self.order)
+        twin.take_over(self)
+        twin.weights = None if self.weights is None else dict(self.weights)
+        return twin
+
     def said(self) -> Facts:
         """All that is kept, as one upsert."""
         return Facts(_listed(self.descriptions), _listed(self.chunks), self.weights, self.props, _listed(self.lacking))
@@ -298,6 +322,10 @@ class EdgeRecord(_Record):
         self.weights = {**weights, **dict.fromkeys(fresh, 0.0)}
         if rest > 0:
             self.weights[(fresh or chunks)[0]] += rest
+
+
+def _count(kept: Kept) -> int:
+    return len(kept) if isinstance(kept, dict) else int(kept is not None)
 
 
 def _listed(kept: Kept) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rag_transformers.errors import UsageError
-from rag_transformers.graph import Direction, Edge, Extraction, Graph, Vertex
+from rag_transformers.graph import Direction, Edge, Extraction, Graph, Tie, Vertex
 from rag_transformers.stores import graph_views
 from rag_transformers.stores.graph_records import Facts, check_weight, facts_of
 from rag_transformers.stores.multigraph import Multigraph, as_direction
@@ -262,6 +262,27 @@ class MemoryGraph:
             frozen = [record.freeze() for record in self._graph.edges.values()]
         return (Edge(*row.names, **row.thaw()) for row in frozen)
 
+    def described(self, least: int) -> Iterator[Vertex | Edge]:
+        """The vertices, and then the edges, that have at least so many descriptions; only those are copied."""
+        with self._lock:
+            vertices = [each.freeze() for each in self._graph.vertices.values() if each.description_count() >= least]
+            edges = [each.freeze() for each in self._graph.edges.values() if each.description_count() >= least]
+        for row in vertices:
+            yield Vertex(*row.names, **row.thaw())
+        for row in edges:
+            yield Edge(*row.names, **row.thaw())
+
+    def names(self) -> dict[str, str]:
+        """The name shown of each vertex by its key, in the order of insertion."""
+        with self._lock:
+            return {key: record.name for key, record in self._graph.vertices.items()}
+
+    def ties(self) -> list[Tie]:
+        """All edges by the keys of their ends, with what they weigh by: no more of them is copied."""
+        with self._lock:
+            edges = self._graph.edges.values()
+            return [Tie(each.source.key, each.target.key, each.said_in(), each.weight()) for each in edges]
+
     def del_vertices(self, *names: str) -> int:
         """Delete vertices and all their edges; return how many vertices there were."""
         with self._lock:
@@ -336,14 +357,8 @@ class MemoryGraph:
             return self.vertices(), self.edges()
 
     def _copy(self) -> Multigraph:
-        twin = Multigraph()
         with self._lock:
-            for vertex in self._graph.vertices.values():
-                twin.take_vertex(vertex)
-            for edge in self._graph.edges.values():
-                twin.take_edge(edge)
-            twin.skipped = self._graph.skipped
-        return twin
+            return self._graph.copy()
 
     def _content(self) -> tuple[dict[Any, Any], dict[Any, Any]]:
         with self._lock:

@@ -33,6 +33,22 @@ class Multigraph:
         self._next_order = 0
         self._cut: set[str] = set()
 
+    def copy(self) -> "Multigraph":
+        """The same once more, sharing nothing that changes."""
+        twin = Multigraph()
+        twin.vertices = {key: record.copy() for key, record in self.vertices.items()}
+        for key, edge in self.edges.items():
+            tail, head = twin.vertices[edge.source.key], twin.vertices[edge.target.key]
+            twin.edges[key] = copied = edge.copy(tail, head)
+            tail.leaving.append(copied)
+            head.reaching.append(copied)
+        twin.version, twin.skipped, twin._next_order = self.version, self.skipped, self._next_order
+        twin._spelled = {
+            name: twin.vertices[record.key] for name, record in self._spelled.items() if record.key in self.vertices
+        }
+        twin._relations, twin._cut = dict(self._relations), set(self._cut)
+        return twin
+
     def key(self, name: str) -> str:
         """The key of a name, for looking it up."""
         known = self._spelled.get(name)
