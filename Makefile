@@ -34,6 +34,8 @@ demo: .venv/installed
 		printf '\n$$ rag-transformers query demo-index "%s"\n' "$$question"; \
 		.venv/bin/rag-transformers query demo-index "$$question" || exit; \
 	done
+	@printf '\nThe command is there after: . .venv/bin/activate\n'
+	@echo 'A page to look round in:    rag-transformers view demo-index -o graph.html'
 
 test: .venv/installed-dev
 	.venv/bin/python -m pytest --numprocesses auto --dist loadfile $(ARGS)

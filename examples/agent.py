@@ -1,6 +1,6 @@
 """An agent that answers from an index by its tools, with LangGraph.
 
-    pip install 'rag-transformers[agents]'
+    pip install '.[agents]'
     rag-transformers index examples --out demo-index
     export OPENAI_API_KEY=...
     python examples/agent.py demo-index "How are Leibniz and the Book of Changes connected?" --model gpt-4o-mini
@@ -10,10 +10,14 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from langchain.agents import create_agent
+try:
+    from langchain.agents import create_agent
+except ImportError:
+    sys.exit("error: LangChain's agents are not installed; in the clone: pip install '.[agents]'")
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import ToolMessage
 

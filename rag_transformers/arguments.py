@@ -2,8 +2,10 @@
 
 import argparse
 import contextlib
-from collections.abc import Callable, Mapping
-from typing import NoReturn
+import difflib
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
 
 import rag_transformers
 
@@ -12,6 +14,7 @@ __all__ = ["COMMANDS", "parser"]
 _DESCRIPTION = (
     "Documents into a knowledge graph and cited answers, with or without a model, in Chinese, English and Japanese."
 )
+_MODES = "local: from chunks; global: from reports on the whole; auto: by the question (default)"
 _FILES = "files, folders or globs: .txt .md .json .jsonl .csv .pdf .docx"
 
 Command = argparse.ArgumentParser
@@ -25,12 +28,13 @@ def parser(runs: Mapping[str, Callable[[argparse.Namespace], int]]) -> argparse.
     """
     whole = _Parser(prog="rag-transformers", description=_DESCRIPTION)
     whole.add_argument("--version", action="version", version=f"rag-transformers {rag_transformers.__version__}")
-    commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Command)
     for name, (said, add_options) in COMMANDS.items():
         command = commands.add_parser(name, help=said)
         add_options(command)
         command.set_defaults(run=runs[name])
-        _add_model_options(command, embeds=name != "summarize", asks=name not in _ASKING_NOBODY)
+        if name not in _READING:
+            _add_model_options(command, embeds=name != "summarize", asks=name != "repair")
     return whole
 
 
@@ -51,7 +55,7 @@ def _index(command: Command) -> None:
 def _query(command: Command) -> None:
     _add_folder(command)
     command.add_argument("question", metavar="QUESTION")
-    command.add_argument("--mode", choices=("auto", "local", "global"), default="auto", help="how (default auto)")
+    command.add_argument("--mode", choices=("auto", "local", "global"), default="auto", help=_MODES)
     command.add_argument("--k", type=int, default=10, metavar="N", help="chunks to answer from (default 10)")
     command.add_argument("--json", action="store_true", help="print the same as data")
 
@@ -70,7 +74,7 @@ def _import(command: Command) -> None:
 
 def _delete(command: Command) -> None:
     _add_folder(command)
-    command.add_argument("sources", nargs="+", metavar="SOURCE", help="as the sources of an answer name them")
+    command.add_argument("sources", nargs="+", metavar="SOURCE", help="as stats --sources names them")
 
 
 def _export(command: Command) -> None:
@@ -92,6 +96,7 @@ def _view(command: Command) -> None:
 
 def _stats(command: Command) -> None:
     _add_folder(command)
+    command.add_argument("--sources", action="store_true", help="name its documents instead, one a line")
     command.add_argument("--json", action="store_true", help="print the same as data")
 
 
@@ -121,7 +126,7 @@ COMMANDS: dict[str, tuple[str, Callable[[Command], None]]] = {
 }
 """The commands by their names: what is said of each, and what adds its arguments."""
 
-_ASKING_NOBODY = ("repair", "export", "view", "stats")
+_READING = ("export", "view", "stats")  # with nothing asked and nothing embedded
 
 
 def _add_reading_options(command: Command) -> None:
@@ -133,10 +138,10 @@ def _add_reading_options(command: Command) -> None:
 
 
 def _add_model_options(command: argparse.ArgumentParser, embeds: bool = True, asks: bool = True) -> None:
-    models = command.add_argument_group(
-        "models", "Without --model nothing leaves this machine. The key is OPENAI_API_KEY."
-    )
-    models.add_argument("--model", type=_named, metavar="NAME", help="a chat model of an OpenAI-compatible server")
+    alone = "Without --model" if asks else "Without --embedding-model"
+    models = command.add_argument_group("models", f"{alone} nothing leaves this machine. The key is OPENAI_API_KEY.")
+    if asks:
+        models.add_argument("--model", type=_named, metavar="NAME", help="a chat model of an OpenAI-compatible server")
     models.add_argument(
         "--base-url", type=_named, metavar="URL", help="the server (default: OPENAI_BASE_URL, else OpenAI's)"
     )
@@ -151,14 +156,15 @@ def _add_model_options(command: argparse.ArgumentParser, embeds: bool = True, as
             metavar="N",
             help="texts in one request to it, where the server takes so many only (default 128)",
         )
-    if asks:
-        models.add_argument(
-            "--timeout",
-            type=_seconds,
-            default=120.0,
-            metavar="SECONDS",
-            help="how long the server may be silent in one call, which is then made once more (default 120)",
-        )
+    if not asks:
+        return
+    models.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long the server may be silent in one call, which is then made once more (default 120)",
+    )
     models.add_argument(
         "--language",
         default="auto",
@@ -207,7 +213,34 @@ def _file(text: str) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and where to read more."""
+    """Says what is wrong in one line, what was meant, and where to read more."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = list(action.choices or ())
+        if value not in choices and (near := _near(str(value), choices)):
+            raise argparse.ArgumentError(action, f"there is no {value!r}; did you mean {near}?")
+        super()._check_value(action, value)
+
+
+class _Command(_Parser):
+    """Says so of one command, whose help is the one to read."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(self._unread(found, left))
+        return found, left
+
+    def _unread(self, found: argparse.Namespace, left: list[str]) -> str:
+        question = getattr(found, "question", None)
+        if question and not any(word.startswith("-") for word in left):
+            return f"put the question in quotes: {shlex.quote(' '.join([question, *left]))}"
+        near = _near(left[0].partition("=")[0], [name for name in self._option_string_actions if name.startswith("--")])
+        return f"unrecognized arguments: {' '.join(left)}" + (f"; did you mean {near}?" if near else "")
+
+
+def _near(word: str, known: Iterable[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(word, list(known), 1)), None)

@@ -2,12 +2,13 @@
 
 import argparse
 import contextlib
+import difflib
 import json
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rag_transformers.arguments import parser
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _speak_utf8()
     given = parser(_COMMANDS).parse_args(arguments)
     try:
-        with _plain_warnings():
+        with _plain_warnings(estimates=bool(getattr(given, "model", None) or getattr(given, "dry_run", False))):
             code: int = given.run(given)
             sys.stdout.flush()
             return code
@@ -61,6 +62,7 @@ def _index(given: argparse.Namespace) -> int:
     )
     sync = given.paths if given.sync else ()
     with _open(given) as index:
+        _warn_of_doubles(index.doubles(documents, sync=sync))
         if given.dry_run:
             return _dry_run(index, documents, sync)
         with _progress_bar(bool(given.model)) as show:
@@ -97,10 +99,15 @@ def _summarize(given: argparse.Namespace) -> int:
 
 
 def _stats(given: argparse.Namespace) -> int:
-    with _open(given) as index:
-        stats = index.stats()
+    from rag_transformers.opening import open_to_read
+    from rag_transformers.text import printable
+
+    with open_to_read(given) as index:
+        stats: Any = index.sources() if given.sources else index.stats()
     if given.json:
         _print_json(stats)
+    elif given.sources:
+        print("".join(f"{printable(source)}\n" for source in stats), end="")
     else:
         width = max(map(len, stats))
         for name, value in stats.items():
@@ -112,13 +119,14 @@ def _delete(given: argparse.Namespace) -> int:
     from rag_transformers.text import printable
 
     with _open(given) as index:
-        held, asked = set(index.sources()), list(map(_read_argument, given.sources))
+        held, asked = dict.fromkeys(index.sources()), list(map(_read_argument, given.sources))
         unknown = [source for source in asked if source not in held]
         report = index.remove([source for source in asked if source in held])
     for source in unknown:
-        print(f"not in the index: {printable(source)}", file=sys.stderr)
+        meant = f"; did you mean {printable(near)}?" if (near := _nearest(source, held)) else ""
+        print(f"not in the index: {printable(source)}{meant}", file=sys.stderr)
     removed = len(given.sources) - len(unknown)
-    print(f"{removed} {'document' if removed == 1 else 'documents'} removed")
+    print(f"{_counted(removed, 'document')} removed")
     failed = _tell_failures(report)
     return 2 if not removed else 1 if unknown else failed
 
@@ -133,11 +141,12 @@ def _rebuild(given: argparse.Namespace) -> int:
 
 def _repair(given: argparse.Namespace) -> int:
     from rag_transformers.index import GraphIndex
-    from rag_transformers.models.servers import check_server, embedding_model
+    from rag_transformers.models.servers import embedding_model
+    from rag_transformers.opening import check_models
 
+    check_models(given)
     embeddings = None
     if given.embedding_model:
-        check_server(given.base_url)
         size = given.embedding_batch_size
         embeddings = embedding_model(given.embedding_model, given.base_url, batch_size=size)
     report = GraphIndex.repair(given.out, embeddings)
@@ -147,8 +156,9 @@ def _repair(given: argparse.Namespace) -> int:
 
 def _export(given: argparse.Namespace) -> int:
     from rag_transformers.exports import export_graph
+    from rag_transformers.opening import open_to_read
 
-    with _open(given) as index:
+    with open_to_read(given) as index:
         graph, found, written = index.contents()
         communities = [community.to_dict() for community in found]
         reports = [report.to_dict() for report in written]
@@ -161,10 +171,11 @@ def _export(given: argparse.Namespace) -> int:
 
 def _import(given: argparse.Namespace) -> int:
     from rag_transformers.imports import import_source
+    from rag_transformers.opening import options
 
     with _progress_bar(bool(given.model)) as show:
         report = import_source(
-            given.source, given.out, on_progress=show, reports=not given.no_reports, **_open_options(given)
+            given.source, given.out, on_progress=show, reports=not given.no_reports, **options(given)
         )
     _print_report(report, given.out)
     return _tell_failures(report)
@@ -184,9 +195,10 @@ def _mcp(given: argparse.Namespace) -> int:
 
 
 def _view(given: argparse.Namespace) -> int:
+    from rag_transformers.opening import open_to_read
     from rag_transformers.view import write_view
 
-    with _open(given) as index:
+    with open_to_read(given) as index:
         graph, communities, reports = index.contents()
         if not len(graph):
             raise UsageError(f"{given.out} holds no vertex to be seen: index documents that name something first")
@@ -209,14 +221,20 @@ def _tell_failures(report: "IndexReport") -> int:
 
 def _dry_run(index: "GraphIndex", documents: Sequence[Any], sync: Sequence[str]) -> int:
     plan = index.plan(documents, sync=sync)
-    print(f"{plan.documents} documents, {plan.unchanged} of them unchanged; {plan.chunks} chunks to extract")
+    given, chunks = _counted(plan.documents, "document"), _counted(plan.chunks, "chunk")
+    print(f"{given}, {plan.unchanged} of them unchanged; {chunks} to extract")
     if plan.found:
-        print(f"{plan.found} more chunks are extracted already, and are found again")
+        again = "is extracted already, and is" if plan.found == 1 else "are extracted already, and are"
+        print(f"{_counted(plan.found, 'more chunk')} {again} found again")
     if plan.removed:
-        print(f"{plan.removed} documents that are gone are removed")
-    print(f"{plan.calls} model calls for extraction, with about {plan.prompt_tokens:,} prompt tokens; nothing was done")
-    if plan.calls:
-        print("on top come the calls for descriptions and reports, which depend on what the replies hold")
+        gone = "that is gone" if plan.removed == 1 else "that are gone"
+        print(f"{_counted(plan.removed, 'document')} {gone} would be removed")
+    if not plan.calls:
+        print("no model call for extraction; nothing was done")
+        return 0
+    calls = _counted(plan.calls, "model call")
+    print(f"{calls} for extraction, with about {plan.prompt_tokens:,} prompt tokens; nothing was done")
+    print("on top come the calls for descriptions and reports, which depend on what the replies hold")
     return 0
 
 
@@ -229,47 +247,50 @@ def _print_report(report: "IndexReport", out: str) -> None:
     print(f"edges      {report.edges}")
     for stage, did in report.stages.items():
         line = f"{stage:9}  {did.made} made, {did.kept} kept, {did.failed} failed, {did.seconds:.1f} s"
-        if (usage := did.usage).calls:
-            line += f", {usage.calls} calls, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
+        if did.usage.calls:
+            line += f", {did.usage}"
         print(line)
-    if (usage := report.usage).calls:
-        print(f"model      {usage.calls} calls, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens")
+    if report.usage.calls:
+        print(f"model      {report.usage}")
     print(f"time       {report.seconds['all']:.1f} s")
     print(f"index      {out}")
 
 
 def _open(given: argparse.Namespace) -> "GraphIndex":
-    """The index that the arguments speak of; whatever they have wrong is found before anything is created."""
-    from rag_transformers.chunking import Chunker
-    from rag_transformers.index import GraphIndex
+    from rag_transformers.opening import open_index
 
-    options = _open_options(given)
-    if "chunk_size" in given:
-        options["concurrency"] = given.concurrency
-        options["chunker"] = Chunker(given.chunk_size, given.chunk_overlap)
-        options["reports"] = not given.no_reports
-    return GraphIndex.open(given.out, **options)
+    return open_index(given)
 
 
-def _open_options(given: argparse.Namespace) -> dict[str, Any]:
-    """The models and the language that the arguments speak of, as ``GraphIndex.open`` takes them."""
-    from rag_transformers.models.servers import chat_model, check_server, embedding_model
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
-    options: dict[str, Any] = {"language": given.language, "prompts": given.prompts}
-    waits = {"timeout": given.timeout} if "timeout" in given else {}
-    if given.model or given.embedding_model:
-        check_server(given.base_url)
-    if given.model:
-        options["llm"] = chat_model(given.model, given.base_url, **waits)
-    if given.embedding_model:
-        size = options["embedding_batch_size"] = given.embedding_batch_size
-        options["embeddings"] = embedding_model(given.embedding_model, given.base_url, batch_size=size, **waits)
-    return options
+
+def _warn_of_doubles(doubles: Mapping[str, str]) -> None:
+    from rag_transformers.text import printable
+
+    if not doubles:
+        return
+    names = list(doubles.values())
+    others = ", ".join(map(printable, names[:3])) + (", …" if len(names) > 3 else "")
+    alike = ("has", "one under another name") if len(names) == 1 else ("have", "ones under other names")
+    said = f"{_counted(len(names), 'new document')} {alike[0]} the same text as {alike[1]} ({others})"
+    print(f"warning: {said}; give the paths as before, or delete those", file=sys.stderr)
+
+
+def _nearest(source: str, held: Iterable[str]) -> str | None:
+    """The source of the same file name, or of the most similar one; of several, the most similar as a whole."""
+    names: dict[str, list[str]] = {}
+    for one in held:
+        names.setdefault(one.rpartition("/")[2], []).append(one)
+    name = source.rpartition("/")[2]
+    alike = [name] if name in names else difflib.get_close_matches(name, names, 1, 0.75)
+    return next(iter(difflib.get_close_matches(source, names[alike[0]], 1, 0.0)), None) if alike else None
 
 
 @contextlib.contextmanager
 def _progress_bar(with_model: bool) -> Iterator[Callable[["Progress"], None]]:
-    """A bar on standard error with rate and time left; with a model, calls and tokens so far."""
+    """A bar on standard error with rate and time left; with a model, calls and, where it tells them, tokens so far."""
     from tqdm import tqdm
 
     with tqdm(unit="chunk", disable=None, dynamic_ncols=True) as bar:
@@ -284,17 +305,21 @@ def _progress_bar(with_model: bool) -> Iterator[Callable[["Progress"], None]]:
                 bar.set_description(progress.stage)
             if with_model:
                 usage = progress.usage
-                bar.set_postfix_str(f"{usage.calls} calls, {usage.prompt_tokens + usage.completion_tokens:,} tokens")
+                tokens = f", {usage.tokens:,} tokens" if usage.tokens else ""
+                bar.set_postfix_str(f"{usage.calls} calls{tokens}")
             bar.update(progress.done - bar.n)
 
         yield show
 
 
 @contextlib.contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Warnings as one line each on standard error, without a place in the code."""
+def _plain_warnings(estimates: bool) -> Iterator[None]:
+    """Warnings as one line each on standard error, without a place in the code; of estimates where asked for."""
+    from rag_transformers.tokens import EstimateWarning
+
     with warnings.catch_warnings():
         warnings.simplefilter("once", UserWarning)
+        warnings.simplefilter("default" if estimates else "ignore", EstimateWarning)
         warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
         yield
 

@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import get_config_list
 from langchain_core.runnables.utils import Input, Output
 
-from rag_transformers.errors import UsageError
+from rag_transformers.errors import UsageError, check_count
 
 __all__ = ["InOrder", "arun", "arun_stream", "drained", "run", "run_stream", "together"]
 
@@ -205,10 +205,15 @@ class InOrder(Runnable[Input, Output]):
             config: A config, or one for each input.
             return_exceptions: Whether an error is given out in the place of an output.
             **kwargs: Passed on to ``ainvoke``.
+
+        Raises:
+            UsageError: ``max_concurrency`` is below 1.
         """
         configs = get_config_list(config, len(inputs))
         most = configs[0].get("max_concurrency") if configs else None
-        places = asyncio.Semaphore(most) if most else contextlib.nullcontext()
+        places: Any = contextlib.nullcontext()
+        if most is not None:
+            places = asyncio.Semaphore(check_count("max_concurrency", most))
         arrived: asyncio.Queue[tuple[int, asyncio.Task[Output]]] = asyncio.Queue()
 
         async def one(number: int) -> Output:

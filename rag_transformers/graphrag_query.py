@@ -101,7 +101,7 @@ class GraphRAGQueryEngine(Runnable[str, QueryResult]):
     >>> store = GraphRAGStore()
     >>> store.upsert_relations([Edge("Ada Moss", "Grain Trust", "founded", description="Ada Moss founded it in 1998.")])
     >>> GraphRAGQueryEngine(store).query("What are the main topics?").response
-    'Ada Moss founded it in 1998. [1]'
+    'Ada Moss and Grain Trust: Ada Moss founded it in 1998. [1]'
     """
 
     def __init__(

@@ -21,6 +21,7 @@ from rag_transformers.answers.voice import Voice
 from rag_transformers.chunking import Chunker
 from rag_transformers.communities import Community
 from rag_transformers.concurrency import arun, arun_stream, run, run_stream
+from rag_transformers.documents import fingerprint, sources_under
 from rag_transformers.documents.given import as_given
 from rag_transformers.documents.ids import given_ids
 from rag_transformers.documents.inputs import Documents, Paths, given_documents
@@ -37,6 +38,7 @@ from rag_transformers.prompts import PromptPack, as_pack
 from rag_transformers.reports import Report
 from rag_transformers.retrieval.searching import Searcher, plain_chunk
 from rag_transformers.stores.folder import IndexFolder
+from rag_transformers.stores.keys import text_key
 from rag_transformers.tracing import traced, traced_stream
 
 if TYPE_CHECKING:
@@ -61,8 +63,8 @@ class Contents(NamedTuple):
 class GraphIndex:
     """A folder with documents, the graph made of them, and what answers questions from both.
 
-    Open one with :meth:`open`. With no model everything works offline; with one, only the stages change, never what is
-    stored. One object may be used from several threads and event loops.
+    Open one with :meth:`open`. With no model everything works offline; with one, the same stages ask it, and what is
+    stored stays. One object may be used from several threads and event loops.
     """
 
     def __init__(self, folder: IndexFolder, settings: Settings, max_context_tokens: int) -> None:
@@ -201,7 +203,36 @@ class GraphIndex:
             sync: As for :meth:`add`.
         """
         sync = _places(sync)
-        return self._changes.plan(given_documents(documents, bool(sync)), sync)
+        return self._changes.plan(_given(documents, bool(sync)), sync)
+
+    def doubles(self, documents: Documents, *, sync: Paths = ()) -> dict[str, str]:
+        """The documents that are new to the index and say what one of it says, which has another source.
+
+        Most often that is one folder named in two ways. An :meth:`add` would keep both.
+
+        Args:
+            documents: As for :meth:`add`.
+            sync: As for :meth:`add`; what it takes out is no double.
+
+        Returns:
+            By the source of each, that of the document in the index.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, GraphIndex.open(folder) as index:
+        ...     report = index.add(Document("Ada Moss left.", metadata={"source": "a.txt"}))
+        ...     index.doubles(Document("Ada Moss left.", metadata={"source": "/letters/a.txt"}))
+        {'/letters/a.txt': 'a.txt'}
+        """
+        sync = _places(sync)
+        given = {document.metadata["source"]: document for document in _given(documents, bool(sync))}
+        held = self._folder.records.fingerprints() if self._folder.exists else {}
+        gone = set(sources_under(sync, held)) - given.keys() if sync else set()
+        named = {found: source for source, found in reversed(held.items()) if source not in gone}
+        key = self._settings.chunker.cache_key
+        prints = {
+            source: text_key(fingerprint(document), key) for source, document in given.items() if source not in held
+        }
+        return {source: named[found] for source, found in prints.items() if found in named}
 
     def delete(self, source: str | Iterable[str], *, config: RunnableConfig | None = None) -> bool:
         """Remove a document with all that was made of it, or several.
@@ -470,7 +501,7 @@ class GraphIndex:
         config: RunnableConfig | None,
     ) -> IndexReport:
         sync = _places(sync)
-        given = await asyncio.to_thread(given_documents, documents, bool(sync))
+        given = await asyncio.to_thread(_given, documents, bool(sync))
         told = {"sources": [document.metadata["source"] for document in given]}
         return await traced("GraphIndex.add", lambda: self._changes.add(given, sync, on_progress), told, config)
 
@@ -513,6 +544,15 @@ def _checked_maker(make: Any) -> "MakeStore | None":
         f"vector_store is a {kind}; give a function that makes a store of a collection: "
         f"lambda name, embeddings: {kind if hasattr(make, 'similarity_search') else 'Store'}(…)"
     )
+
+
+def _given(documents: Documents, may_be_empty: bool) -> list[Document]:
+    try:
+        return given_documents(documents, may_be_empty)
+    except UsageError as error:
+        if not str(error).endswith(": no such file or folder"):
+            raise
+        raise UsageError(f"{error}; a text is given as Document(text, metadata={{'source': …}})") from None
 
 
 def _places(sync: Any) -> list[str | Path]:

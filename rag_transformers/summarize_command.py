@@ -15,7 +15,8 @@ from rag_transformers.documents import find_files, load_documents
 from rag_transformers.errors import ConvergenceError, ModelError, ModelUnreachableError, check_count
 from rag_transformers.models.faults import error_line
 from rag_transformers.models.run import Run, Usage
-from rag_transformers.models.servers import chat_model, check_server
+from rag_transformers.models.servers import chat_model
+from rag_transformers.opening import check_models
 from rag_transformers.prompts import as_pack
 from rag_transformers.summaries.long_texts import asummarize_chunks, summary_chunks
 from rag_transformers.summaries.text_summaries import ExtractiveSummary, Summary
@@ -34,8 +35,7 @@ class _Done:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        tokens = self.usage.prompt_tokens + self.usage.completion_tokens
-        counted = {"chunks": self.chunks, "calls": self.usage.calls, "tokens": tokens}
+        counted = {"chunks": self.chunks, "calls": self.usage.calls, "tokens": self.usage.tokens}
         return {
             "file": self.file,
             "summary": self.summary,
@@ -89,9 +89,9 @@ def _summary(given: argparse.Namespace) -> TextSummarizer:
     check_count("--concurrency", given.concurrency)
     pack = as_pack(given.prompts)
     pack.checked("--", given.language)
+    check_models(given)
     if not given.model:
         return ExtractiveSummary()
-    check_server(given.base_url)
     llm = chat_model(given.model, given.base_url, timeout=given.timeout)
     return Summary(llm, language=given.language, prompts=pack)
 
@@ -130,7 +130,7 @@ def _print(done: _Done, headed: bool, first: bool) -> None:
 
 @contextlib.contextmanager
 def _progress_bar(file: str, chunks: int, with_model: bool) -> Iterator[Callable[[Usage], None] | None]:
-    """A bar on standard error: calls so far, of one for each chunk and then those that merge, and tokens."""
+    """A bar on standard error: calls, of one for each chunk and then those that merge, and tokens that are told."""
     if not with_model:
         yield None
         return
@@ -140,7 +140,7 @@ def _progress_bar(file: str, chunks: int, with_model: bool) -> Iterator[Callable
 
         def show(usage: Usage) -> None:
             bar.total = max(chunks, usage.calls)
-            bar.set_postfix_str(f"{usage.prompt_tokens + usage.completion_tokens:,} tokens", refresh=False)
+            bar.set_postfix_str(f"{usage.tokens:,} tokens" if usage.tokens else "", refresh=False)
             bar.update(usage.calls - bar.n)
 
         yield show

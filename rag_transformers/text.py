@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
@@ -11,13 +11,18 @@ __all__ = [
     "HAN",
     "encodable",
     "finished",
+    "folded",
+    "is_heading",
     "key_terms",
     "language_of",
+    "points_back",
     "printable",
+    "said_sentences",
     "sentence_spans",
     "sentences",
     "split_title",
     "terms",
+    "unheaded",
 ]
 
 HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
@@ -246,6 +251,74 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield start + left, start + left + len(stripped)
 
 
+# Headings, and sentences that cannot stand alone.
+
+_MARKED = re.compile(r"\s*#{1,6}\s+")
+_CLOSING_MARK = re.compile(r"\s+#{1,6}\s*$")
+_POINTS_BACK = re.compile(
+    r"^[\"'“‘(]*(?:he|she|it|they|him|them|his|her|hers|its|their|theirs|this|that|these|those|such|both|here|then|the"
+    r" (?:former|latter|same|other|others|second|third)|another|but|and|or|so|yet|nor|however|therefore|thus|hence"
+    r"|moreover|instead|otherwise|meanwhile|afterwards|also|in (?:it|them|this|that|the (?:same|last)|these|those)"
+    r"|(?:of|for|by|with|from|to|on|at|after|before|since) (?:it|them|this|that|these|those))\b"
+    r"|\b(?:this|these|those) (?!who\b|which\b|that\b|of\b|is\b|are\b|was\b|were\b)[a-z]+"
+    r"|\bthat (?:remark|idea|question|answer|claim|book|text|work|year|day|time|century|story|city|town|village|place"
+    r"|machine|word|name|reason|kind|sort|way|event|period|moment|letter|passage|house|man|woman|one)\b",
+    re.IGNORECASE,
+)
+_POINTS_BACK_HAN = re.compile(
+    "^[“「『（]*(?:[它他她其此这這那该該彼]|两者|兩者|二者|后者|後者|前者|因此|因而|所以|于是|於是|但|而|然而|不过|不過|可是|同时|同時"
+    "|另外|此外|后来|後來|随后|隨後|接着|接著|从此|從此|当时|當時|それ|これ|その|この|あの|そこ|ここ|しかし|また|そして|だが|同年|当時|同社)"
+    "|[，、；][它他她其此](?!他|它|实|實|中|次)|因此|[这這][条條个個些种種位座部份次张張项項件幅本里裡样樣一]|该[国國书書人城年]|この|その"
+)
+
+
+def is_heading(sentence: str) -> bool:
+    """Whether a sentence is a heading in Markdown.
+
+    >>> is_heading("## The mill"), is_heading("#1 was the mill.")
+    (True, False)
+    """
+    return _MARKED.match(sentence) is not None
+
+
+def unheaded(sentence: str) -> str:
+    """A heading without the marks that make it one in Markdown; anything else as it is.
+
+    >>> unheaded("## The mill ##"), unheaded("The mill burned.")
+    ('The mill', 'The mill burned.')
+    """
+    found = _MARKED.match(sentence)
+    return _CLOSING_MARK.sub("", sentence[found.end() :]) if found else sentence
+
+
+def said_sentences(texts: Iterable[str]) -> list[str]:
+    r"""The sentences of texts, each once: without headings, and without titles that begin another, where more is said.
+
+    Where nothing else is said, the headings stand, without their marks.
+
+    >>> said_sentences(["# The mill\n\nIt burned.", "The old mill"]), said_sentences(["# The mill"])
+    (['It burned.', 'The old mill'], ['The mill'])
+    >>> said_sentences(["石桥", "石桥建于1850年。"])
+    ['石桥建于1850年。']
+    """
+    found = list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
+    said = [sentence for sentence in found if not is_heading(sentence)]
+    said = [each for each in said if _FINISHED.search(each) or not any(o != each and o.startswith(each) for o in said)]
+    return said or list(dict.fromkeys(map(unheaded, found)))
+
+
+def points_back(sentence: str) -> bool:
+    """Whether a sentence speaks of what another one named, by its first words, so that it cannot stand alone.
+
+    >>> points_back("It burned in 1911."), points_back("Ada answered that remark."), points_back("Ada left.")
+    (True, True, False)
+    >>> points_back("他走了。"), points_back("纸沿着这条路西传。"), points_back("毕昇发明了活字。")
+    (True, True, False)
+    """
+    pattern = _POINTS_BACK_HAN if language_of(sentence) in ("zh", "ja") else _POINTS_BACK
+    return pattern.search(sentence) is not None
+
+
 # Titles and search terms.
 
 _NOT_AFTER_TITLE = ".!?。！？｡…;；:：,，、"
@@ -298,7 +371,7 @@ def terms(text: str) -> list[str]:
     (['cafe', '1200', 'town', 'clos'], ['建', '石', '桥', '石桥'])
     """
     found: list[str] = []
-    for token in _TERM.findall(_folded(text)):
+    for token in _TERM.findall(folded(text)):
         if _PAIR.match(token):
             for run in _FUNCTION_WORD.split(token):
                 found += run
@@ -315,7 +388,7 @@ def key_terms(text: str) -> list[str]:
     (['建', '石桥'], ['built', 'ston', 'bridg'])
     """
     found: list[str] = []
-    for token in _TERM.findall(_folded(text)):
+    for token in _TERM.findall(folded(text)):
         if _PAIR.match(token):
             for run in _FUNCTION_WORD.split(token):
                 found += (first + second for first, second in pairwise(run)) if run[1:] else run
@@ -324,7 +397,12 @@ def key_terms(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """A text in one width and one case, its Latin letters without accents.
+
+    >>> folded("CAFÉ ３")
+    'cafe 3'
+    """
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +324,80 @@ def test_chunks_are_asked_about_in_reading_order(tmp_path: Path, own: bool) -> N
     with opened(tmp_path / "i", **given, concurrency=1) as index:
         index.add([named(number) for number in range(12)])
     assert asked[:12] == list("ABCDEFGHIJKL")
+
+
+@pytest.mark.parametrize("wrap", ["with_retry", "with_config", "with_fallbacks"])
+def test_an_extractor_that_langchain_wrapped_does_what_it_says_in_reading_order(tmp_path: Path, wrap: str) -> None:
+    asked: list[str] = []
+
+    def read(chunk: Document) -> Extraction:
+        asked.append(chunk.page_content)
+        if wrap in ("with_retry", "with_fallbacks") and asked.count(chunk.page_content) == 1:
+            raise TimeoutError
+        return Extraction([(chunk.page_content, "")])
+
+    plain = RunnableLambda(read)
+    wraps: dict[str, Callable[[], Any]] = {
+        "with_retry": lambda: plain.with_retry(stop_after_attempt=2, wait_exponential_jitter=False),
+        "with_config": lambda: plain.with_config(tags=["x"]),
+        "with_fallbacks": lambda: plain.with_fallbacks([plain]),
+    }
+    with opened(tmp_path / "i", extractor=wraps[wrap](), concurrency=1) as index:
+        report = index.add([named(number) for number in range(8)])
+    assert (report.extracted, report.failed) == (8, ())
+    texts = [named(number).page_content for number in range(8)]
+    assert list(dict.fromkeys(asked)) == texts
+
+
+def test_what_an_extractor_leaves_out_of_a_batch_has_failed(tmp_path: Path) -> None:
+    class Forgetful(RunnableLambda[Document, Extraction]):
+        async def abatch_as_completed(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            yield 0, Extraction([("Ada", "")])
+
+    extractor = Forgetful(lambda chunk: Extraction())
+    with opened(tmp_path / "i", extractor=extractor) as index:
+        report = index.add([named(1), named(2)])
+        assert (report.extracted, [failure.source for failure in report.failed]) == (1, ["02"])
+        assert "gave nothing for it" in report.failed[0].reason
+
+
+def bytes_of(folder: Path) -> bytes:
+    """All of an index but Chroma's files, which keep what it deleted until they are made anew."""
+    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file())
+
+
+@pytest.mark.parametrize("where", ["forget", "_clean"])
+def test_what_is_gone_is_forgotten_whatever_stops_the_process_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The next change, of whatever, goes on with it."""
+    secret = doc("Ada Moss keeps Quillwort in Grain Trust.", "a")
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(*args: Any, **kwargs: Any) -> None:
+        raise KilledError
+
+    with opened(tmp_path / "i") as index:
+        index.add([secret, named(1)])
+        home = "rag_transformers.stores.made.Made" if where == "forget" else SEARCH
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{home}.{where}", killed)
+            with pytest.raises(KilledError):
+                index.delete("a")
+        assert index.sources() == ["01"]
+    assert b"Quillwort" in bytes_of(tmp_path / "i")
+    with opened(tmp_path / "i") as index:
+        index.add(named(1))
+    assert b"Quillwort" not in bytes_of(tmp_path / "i")
+
+
+SEARCH = "rag_transformers.indexing.search_structure.SearchStructure"
+
+
+def test_a_deleted_text_stands_in_no_log_of_an_open_index(tmp_path: Path) -> None:
+    with opened(tmp_path / "i") as index:
+        index.add([doc("Ada Moss keeps Quillwort in Grain Trust.", "a"), named(1)])
+        index.delete("a")
+        assert b"Quillwort" not in bytes_of(tmp_path / "i")

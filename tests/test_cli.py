@@ -1,5 +1,6 @@
 """The command line: what it prints, and that a user's mistake is one line, exit code 2, and changes nothing."""
 
+import argparse
 import json
 import os
 import re
@@ -10,8 +11,11 @@ from pathlib import Path
 import pytest
 from fake_server import FakeReply, FakeServer, in_turn, prompt_of
 from scripted_model import stage_reply
+from tqdm import tqdm
 
 from rag_transformers.cli import main
+from rag_transformers.errors import UsageError
+from rag_transformers.opening import open_to_read
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -59,13 +63,21 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
 
 
 class TestIndex:
-    def test_it_says_what_was_found(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["index", str(EXAMPLES), "--out", str(tmp_path / "index")]) == 0
+    def test_it_says_what_was_found_and_answers_as_the_readme_shows(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.chdir(EXAMPLES.parent)
+        out = str(tmp_path / "index")
+        assert main(["index", "examples", "--out", out]) == 0
         told = capsys.readouterr().out
         for word in ("documents", "chunks", "vertices", "edges", "time"):
             assert word in told
-        assert main(["index", str(EXAMPLES), "--out", str(tmp_path / "index")]) == 0
+        assert main(["index", "examples", "--out", out]) == 0
         assert "0 new" in capsys.readouterr().out
+        readme = Path("README.md").read_text(encoding="utf-8")
+        (shown,) = re.findall(r'(?ms)^\$ rag-transformers query demo-index "([^"\n]+)"\n(?!\$)(.*?)^```$', readme)
+        assert main(["query", out, shown[0]]) == 0
+        assert capsys.readouterr().out == shown[1]
 
     def test_with_a_model_calls_and_tokens_are_counted(
         self, tmp_path: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
@@ -74,6 +86,31 @@ class TestIndex:
         told = capsys.readouterr().out
         assert f"{len(model.prompts)} calls" in told
         assert model.peak <= 16
+
+    @pytest.mark.parametrize("usage", [True, False])
+    def test_tokens_are_told_where_the_server_tells_them(
+        self,
+        folder: Path,
+        tmp_path: Path,
+        model: FakeServer,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        usage: bool,
+    ) -> None:
+        shown: list[str] = []
+        monkeypatch.setattr(tqdm, "set_postfix_str", lambda bar, said, refresh=True: shown.append(said))
+        model.reply = lambda body: FakeReply(stage_reply(prompt_of(body)), usage=usage)
+        asked = ["--model", "fake-chat"]
+        assert main(["index", str(folder / "texts"), "--out", str(tmp_path / "index"), *asked]) == 0
+        lines = [line for line in capsys.readouterr().out.splitlines() if re.search(r" calls?, ", line)]
+        assert {line.split()[0] for line in lines} >= {"extract", "model"}
+        told = r" calls?, [\d,]+ \+ [\d,]+ tokens$" if usage else r" calls?, tokens not told by the server$"
+        assert all(re.search(told, line) for line in lines)
+        assert any(said.endswith(" tokens") for said in shown) is usage
+        assert re.fullmatch(r"\d+ calls, [\d,]+ tokens" if usage else r"\d+ calls", shown[-1])
+        shown.clear()
+        assert main(["summarize", str(folder / "texts" / "pier.txt"), *asked]) == 0
+        assert re.fullmatch(r"[\d,]+ tokens" if usage else "", shown[-1])
 
     def test_a_dry_run_tells_the_cost_and_makes_nothing(
         self, tmp_path: Path, model: FakeServer, capsys: pytest.CaptureFixture[str]
@@ -283,7 +320,171 @@ def test_stats_says_what_the_index_holds(folder: Path, capsys: pytest.CaptureFix
     assert "documents" in capsys.readouterr().out
 
 
+def test_stats_names_the_documents(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = [(folder / "texts" / name).as_posix() for name in ("pier.txt", "客栈.txt")]
+    assert main(["stats", str(folder / "index"), "--sources"]) == 0
+    assert capsys.readouterr().out.splitlines() == held
+    assert main(["stats", str(folder / "index"), "--sources", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == held
+
+
+class TestEmbeddingsOfAServer:
+    """What embeds nothing needs neither the embeddings that an index was made with nor a key."""
+
+    @pytest.fixture
+    def index(self, folder: Path, tmp_path: Path, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> str:
+        out = str(tmp_path / "index")
+        with monkeypatch.context() as there:
+            for name, value in fake_server.environment.items():
+                there.setenv(name, value)
+            assert main(["index", str(folder / "texts"), "--out", out, "--embedding-model", "fake-embedding"]) == 0
+        fake_server.requests.clear()
+        return out
+
+    def test_it_is_read_without_them(
+        self, index: str, tmp_path: Path, fake_server: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        capsys.readouterr()
+        assert main(["stats", index, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["embeddings"] == "OpenAIEmbeddings(fake-embedding)"
+        assert main(["export", index, "--format", "json"]) == 0
+        assert "听雨楼" in capsys.readouterr().out
+        assert main(["view", index, "-o", str(tmp_path / "graph.html")]) == 0
+        assert not fake_server.requests
+
+    @pytest.mark.parametrize(
+        "command", [["query", "Who?"], ["delete", "x"], ["rebuild"], ["repair"], ["mcp"], ["index", "texts"]]
+    )
+    def test_what_embeds_says_what_to_add(
+        self, index: str, folder: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    ) -> None:
+        monkeypatch.chdir(folder)
+        name, *rest = command
+        told = refused(name, *(["--out"] if name == "index" else []), index, *rest)
+        assert "made with the embeddings OpenAIEmbeddings(fake-embedding): add --embedding-model fake-embedding" in told
+
+    def test_what_stands_in_for_them_embeds_nothing(self, index: str) -> None:
+        with open_to_read(argparse.Namespace(out=index)) as opened:
+            assert len(opened.sources()) == 2
+            with pytest.raises(UsageError, match=r"opened to be read.*OpenAIEmbeddings\(fake-embedding\)"):
+                opened.query("Who founded Grain Trust?")
+
+
+class TestDoubles:
+    """A folder named in two ways is told, before everything is there twice."""
+
+    @pytest.fixture
+    def named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "我的 docs").mkdir()
+        for number in range(4):
+            (tmp_path / "我的 docs" / f"{number}.txt").write_text(f"Ada{number} left.", encoding="utf-8")
+        assert main(["index", "我的 docs", "--out", "i"]) == 0
+        assert "same text" not in capsys.readouterr().err
+        return tmp_path / "我的 docs"
+
+    @pytest.mark.parametrize("options", [[], ["--sync"], ["--dry-run"]])
+    def test_new_documents_that_say_what_others_say_are_a_warning(
+        self, named: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+    ) -> None:
+        assert main(["index", str(named), "--out", "i", *options]) == 0
+        assert (
+            "warning: 4 new documents have the same text as ones under other names (我的 docs/0.txt, 我的 docs/1.txt, "
+            "我的 docs/2.txt, …); give the paths as before, or delete those\n"
+        ) in capsys.readouterr().err
+
+    def test_a_file_that_was_renamed_is_none_with_sync(self, named: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (named / "0.txt").rename(named / "new.txt")
+        assert main(["index", "我的 docs", "--out", "i", "--sync"]) == 0
+        assert "same text" not in capsys.readouterr().err
+        (named / "new.txt").rename(named / "0.txt")
+        assert main(["index", "我的 docs", "--out", "i"]) == 0
+        told = "warning: 1 new document has the same text as one under another name (我的 docs/new.txt);"
+        assert told in capsys.readouterr().err
+
+    def test_the_same_paths_again_are_no_doubles(self, named: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["index", "我的 docs", "--out", "i"]) == 0
+        assert "same text" not in capsys.readouterr().err
+
+
+class TestDryRun:
+    def test_one_is_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "docs").mkdir()
+        for name in ("a.txt", "b.txt"):
+            (tmp_path / "docs" / name).write_text(f"Ada Moss left {name}.", encoding="utf-8")
+        assert main(["index", "docs", "--out", "i"]) == 0
+        (tmp_path / "docs" / "b.txt").unlink()
+        capsys.readouterr()
+        assert main(["index", "docs", "--out", "i", "--sync", "--dry-run"]) == 0
+        told = capsys.readouterr()
+        assert told.out.splitlines() == [
+            "1 document, 1 of them unchanged; 0 chunks to extract",
+            "1 document that is gone would be removed",
+            "no model call for extraction; nothing was done",
+        ]
+
+    def test_that_tokens_are_estimates_is_told_where_it_matters(self, folder: Path) -> None:
+        def told(*options: str) -> str:
+            command = [sys.executable, "-m", "rag_transformers", *options]
+            return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stderr
+
+        out, texts = str(folder / "index"), str(folder / "texts")
+        assert told("query", out, "Who founded Grain Trust?") == ""
+        assert "token counts are estimates" in told("index", texts, "--out", str(folder / "new"), "--dry-run")
+
+
 class TestMistakes:
+    @pytest.mark.parametrize(
+        ("arguments", "wanted"),
+        [
+            ("query i Who --base-url http://127.0.0.1:9/v1", "--model or --embedding-model"),
+            ("index texts --out i --base-url http://127.0.0.1:9/v1", "--model or --embedding-model"),
+            ("summarize texts --base-url http://127.0.0.1:9/v1", "--model"),
+            ("repair i --base-url http://127.0.0.1:9/v1", "--embedding-model"),
+        ],
+    )
+    def test_a_server_without_a_model(
+        self, folder: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, arguments: str, wanted: str
+    ) -> None:
+        monkeypatch.chdir(folder)
+        assert f"--base-url without {wanted}: no model would be asked" in refused(*arguments.split())
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (
+                "query i Who opened it",
+                "query: put the question in quotes: 'Who opened it' (see rag-transformers query --h",
+            ),
+            ("indx", "there is no 'indx'; did you mean index? (see rag-transformers --help)"),
+            (
+                "query i Who --mode globl",
+                "argument --mode: there is no 'globl'; did you mean global? (see rag-transformers q",
+            ),
+            (
+                "query i Who --jsn",
+                "unrecognized arguments: --jsn; did you mean --json? (see rag-transformers query --help)",
+            ),
+            ("stats i --modle", "unrecognized arguments: --modle (see rag-transformers stats --help)"),
+            ("export i --format zzz", "invalid choice: 'zzz' (choose from "),
+            ("stats i extra", "unrecognized arguments: extra (see rag-transformers stats --help)"),
+        ],
+    )
+    def test_what_was_meant_is_told(self, refused: Refused, arguments: str, told: str) -> None:
+        assert told in refused(*arguments.split())
+
+    def test_a_suggested_command_can_be_typed(self, tmp_path: Path, refused: Refused) -> None:
+        place = str(tmp_path / "我的 索引")
+        assert f"rag-transformers index PATH --out '{place}'" in refused("stats", place)
+        (tmp_path / "我的 索引").mkdir()
+        (tmp_path / "我的 索引" / "a.txt").write_text("mine", encoding="utf-8")
+        assert f"rag-transformers repair '{place}'" in refused("stats", place)
+        (tmp_path / "我的 索引" / "manifest.json").write_text("{", encoding="utf-8")
+        assert f"rag-transformers repair '{place}' makes it anew" in refused("stats", place)
+
     def test_no_files_of_a_known_kind(self, tmp_path: Path, refused: Refused) -> None:
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "readme.doc").write_text("x", encoding="utf-8")
@@ -449,6 +650,11 @@ class TestChanging:
         assert told.out == "1 document removed\n"
         assert told.err == "not in the index: nowhere.txt\n"
         assert main(["delete", index, source]) == 2
+        capsys.readouterr()
+        for meant in ("pier.txt", "docs/pier.txt", "peir.txt"):
+            assert main(["delete", index, meant]) == 2
+            near = (tmp_path / "pier.txt").as_posix()
+            assert capsys.readouterr().err == f"not in the index: {meant}; did you mean {near}?\n"
         assert main(["stats", index, "--json"]) == 0
         assert '"documents": 1' in capsys.readouterr().out
 

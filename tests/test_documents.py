@@ -394,6 +394,14 @@ class TestPdf:
         with pytest.raises(DocumentError, match=r"locked\.pdf: needs a password"):
             load_documents("locked.pdf")
 
+    def test_radicals_in_a_pdf_are_the_characters_that_they_are_drawn_like(
+        self, write: Write, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        drawn = "王⽴在北京创⽴了⻓⻘公司。⾼⼩⻰是⽤户。"
+        monkeypatch.setattr(self.pypdf.PageObject, "extract_text", lambda page: drawn)
+        write("a.pdf", pdf("x"))
+        assert load_documents("a.pdf")[0].page_content == "王立在北京创立了长青公司。高小龙是用户。"
+
     def test_pdf_of_pictures_is_left_out_as_empty(self, write: Write) -> None:
         write("scan.pdf", pdf(""))
         with pytest.raises(UsageError, match=r"no text in scan\.pdf"):

@@ -182,3 +182,81 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         find_evidence("Who?", [1.0], [one], [], Lexical())
     with pytest.raises(UsageError, match="2 rows for the 3 sentences"):
         find_evidence("Who?", [1.0], [one], [np.zeros((2, 1), np.float32)], Lexical())
+
+
+def of_texts(*texts: str) -> Corpus:
+    """A small index of other texts."""
+    made = Corpus([])
+    made.chunks = {
+        str(number): Document(text, id=str(number), metadata={"source": str(number), "start": 0})
+        for number, text in enumerate(texts)
+    }
+    made.lexical = Lexical((name, lexical_text(each)) for name, each in made.chunks.items())
+    made.vectors = {
+        name: default_embeddings().embed_array([sentence.text for sentence in sentence_texts(each)])
+        for name, each in made.chunks.items()
+    }
+    return made
+
+
+PARKING = "Visitors park behind the museum. A ticket is bought at the gate. Guides lead a tour at noon."
+
+
+class TestASmallIndex:
+    @pytest.mark.parametrize("question", ["How do I get a ticket?", "Where should visitors leave their car?"])
+    def test_light_words_that_it_does_not_know_are_no_reason_to_say_no_data(self, question: str) -> None:
+        assert holds(of_texts(PARKING).evidence(question))
+
+    @pytest.mark.parametrize(
+        "question", ["How do vaccines work?", "How long do eggs boil?", "Who led Napoleon's army at noon?"]
+    )
+    def test_it_holds_nothing_on_other_things(self, question: str) -> None:
+        assert not holds(of_texts(PARKING).evidence(question))
+
+    def test_an_unknown_name_is_doubted_as_in_any_index(self) -> None:
+        evidence = of_texts(PARKING).evidence("Does Hanna Quist sell a ticket?")
+        assert not evidence.lenient
+
+    def test_a_larger_index_is_not_lenient(self) -> None:
+        many = of_texts(PARKING, *(f"Shelf {number} holds jars." for number in range(40)))
+        assert not many.evidence("How do I get a ticket?").lenient
+
+
+class TestNames:
+    TEXTS = (
+        "The pier was built for 2.4 million francs. It was opened in May.",
+        "The president of the rowing club gave a speech.",
+        "Bread is sold on the quay.",
+    )
+
+    def test_a_name_is_not_met_by_the_stem_of_a_common_word(self) -> None:
+        evidence = of_texts(*self.TEXTS).evidence("Who is the president of France?")
+        assert not holds(evidence)
+        assert not any("franc" in finding.held for finding in evidence.findings)
+
+    @pytest.mark.parametrize(
+        ("question", "text"),
+        [
+            ("Who ruled France?", "France's king was a child."),
+            ("Who are the Millers?", "Ada Miller sold bread."),
+            ("Who is Ada Miller?", "The Millers sold bread."),
+            ("Where is the old Cafe?", "The Café is on the quay."),
+        ],
+    )
+    def test_a_name_is_met_by_itself_its_plural_and_its_possessive(self, question: str, text: str) -> None:
+        evidence = of_texts(text, "It rained.").evidence(question)
+        assert any({"franc", "miller", "cafe"} & set(finding.held) for finding in evidence.findings)
+
+    def test_a_common_word_is_met_by_its_stem_as_ever(self) -> None:
+        evidence = of_texts(*self.TEXTS).evidence("How many franc did the pier cost?")
+        assert any("franc" in finding.held for finding in evidence.findings)
+
+
+class TestHeadings:
+    def test_a_heading_is_no_answer_where_there_is_anything_else(self) -> None:
+        evidence = of_texts("Rules\n\n## The ticket\n\nOne is bought at the gate.").evidence("How do I get a ticket?")
+        assert [finding.text for finding in best_findings(evidence)] == ["One is bought at the gate."]
+
+    def test_the_sentence_behind_a_heading_has_the_heading_s_terms(self) -> None:
+        evidence = of_texts("Rules\n\n## The ticket\n\nOne is bought at the gate.").evidence("How do I get a ticket?")
+        assert evidence.findings[-1].held == ("ticket",)

@@ -253,3 +253,16 @@ def test_the_main_people_of_a_novel_are_in_its_summary() -> None:
     found = joined(central_sentences([text], 1000))
     assert all(name in found for name in ("曹操", "吕布", "玄德", "张飞", "袁绍", "孙策"))
     assert all(sentence in text for sentence in central_sentences([text], 1000))
+
+
+class TestHeadings:
+    TEXT = "# The harbour\n\nOrrin Vale dug the harbour. Salt was traded.\n\n## The harbour today\n\nIt is silent."
+
+    def test_a_heading_is_no_sentence_of_a_summary(self) -> None:
+        assert not any("#" in found or "today" in found for found in central_sentences([self.TEXT], 500))
+
+    def test_a_first_line_with_an_empty_one_behind_it_is_a_title(self) -> None:
+        assert central_sentences(["石桥\n\n林晚在青石镇修了一座石桥。"], 100) == ["林晚在青石镇修了一座石桥。"]
+
+    def test_where_there_is_nothing_else_headings_stand_without_their_marks(self) -> None:
+        assert central_sentences(["# The harbour", "## 石桥"], 100) == ["The harbour", "石桥"]

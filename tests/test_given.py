@@ -101,6 +101,16 @@ def test_an_index_refuses_what_is_no_source_and_changes_nothing(index: GraphInde
     assert index.sources() == ["A", "B", "AB"]
 
 
+@pytest.mark.parametrize("given", ["Ada Moss left.", ["Ada Moss left."]])
+def test_a_text_in_the_place_of_a_document_is_told_how_it_is_given(index: GraphIndex, given: Any) -> None:
+    for call in (index.add, index.plan, index.doubles):
+        told = (
+            r"^Ada Moss left\.: no such file or folder; a text is given as Document\(text, metadata=\{'source': …\}\)$"
+        )
+        with pytest.raises(UsageError, match=told):
+            call(given)
+
+
 # The folder and its stores.
 
 

@@ -352,7 +352,7 @@ class TestWithoutAModel:
 
     def test_a_question_without_a_subject_has_the_first_sentence_of_each_report(self) -> None:
         answer = offline_global_answer("主要内容是什么？", chosen(FERRY, MILL), lookup, limit=2)
-        assert answer.text == "林晚在渡口撑船。[1]The tide mill ground barley.[2]"
+        assert answer.text == "渡口：林晚在渡口撑船。[1]The mill：The tide mill ground barley.[2]"
 
     def test_of_a_report_that_a_model_wrote_the_closest_sentence_is_quoted(self) -> None:
         written = Report("0-1", 0, "An inn", "In this place Hanna Roe was the owner of an inn.", chunks=("c1", "c2"))
@@ -377,4 +377,42 @@ class TestWithoutAModel:
 
     def test_without_chunks_the_reports_are_quoted(self) -> None:
         answer = offline_global_answer("What are the main themes?", chosen(INN))
-        assert (answer.text, answer.citations[0].chunk_id) == ("Hanna Roe owned the inn. [1]", "0-inn")
+        assert (answer.text, answer.citations[0].chunk_id) == ("The inn: Hanna Roe owned the inn. [1]", "0-inn")
+
+    @pytest.mark.parametrize(
+        ("question", "back", "alone"),
+        [
+            ("What are the main themes?", "Its roof was of slate.", "The weir at Oswin was built by monks."),
+            ("What are the main themes?", "Jory Penn answered that remark.", "The weir at Oswin was built by monks."),
+            ("主要内容是什么？", "它的屋顶是石板的。", "青石镇的堤坝由僧人修建。"),
+            ("主なテーマは何ですか？", "その屋根は石でできていた。", "堰は僧侶たちによって築かれた。"),
+        ],
+    )
+    def test_to_a_question_on_themes_a_sentence_that_points_back_is_passed_over_for_one_that_stands_alone(
+        self, question: str, back: str, alone: str
+    ) -> None:
+        join = " " if back.isascii() else ""
+        report = Report("0-weir", 0, "Weir", f"{back}{join}{alone}")
+        answer = offline_global_answer(question, chosen(report), limit=1)
+        assert [citation.quote for citation in answer.citations] == [alone]
+
+    def test_where_every_sentence_points_back_one_is_quoted_all_the_same(self) -> None:
+        report = Report("0-weir", 0, "Weir", "It was of stone. They built it.")
+        assert offline_global_answer("What are the main themes?", chosen(report), limit=1).found
+
+    def test_the_title_stands_once_before_the_sentences_of_its_report(self) -> None:
+        report = Report("0-weir", 0, "Weir [3]", "Monks built the weir. Salmon leap the weir.")
+        answer = offline_global_answer("What are the main themes?", chosen(report), limit=2)
+        assert answer.text == "Weir (3): Monks built the weir. [1] Salmon leap the weir. [2]"
+
+    def test_to_a_question_on_one_thing_no_titles_are_put_in(self) -> None:
+        assert offline_global_answer("Who owned the inn?", chosen(INN), limit=1).text == "Hanna Roe owned the inn. [1]"
+
+    def test_a_heading_is_not_quoted_where_anything_else_is_said(self) -> None:
+        report = Report("0-weir", 0, "Weir", "# The weir of Oswin\n\nMonks built the weir.")
+        answer = offline_global_answer("What are the main themes?", chosen(report))
+        assert [citation.quote for citation in answer.citations] == ["Monks built the weir."]
+
+    def test_a_heading_alone_is_quoted_without_its_marks(self) -> None:
+        report = Report("0-weir", 0, "Weir", "# The weir of Oswin")
+        assert offline_global_answer("What are the main themes?", chosen(report)).text == "Weir: The weir of Oswin [1]"

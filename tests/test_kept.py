@@ -130,7 +130,7 @@ class TestMade:
         made.put_extractions({"k": found})
         assert made.known_extractions(["k", "l"]) == {"k"}
         assert made.extractions(["k", "k"]) == {"k": found}
-        with pytest.raises(IndexDamagedError, match="lacks 1 extractions, the first l"):
+        with pytest.raises(IndexDamagedError, match="lacks 1 extractions; rag-transformers repair"):
             made.extractions(["k", "l"])
 
     def test_vectors_keep_their_numbers(self, made: Made) -> None:

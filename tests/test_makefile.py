@@ -71,6 +71,23 @@ def test_a_python_without_venv_is_refused_with_what_to_install(checkout: Path) -
     assert not (checkout / ".venv").exists()
 
 
+def test_the_demo_asks_its_questions_and_ends_with_what_to_do_next(checkout: Path) -> None:
+    (checkout / "pyproject.toml").touch()
+    (checkout / ".venv" / "bin").mkdir(parents=True)
+    (checkout / ".venv" / "place").write_text(f"{checkout}\n", encoding="utf-8")
+    for name, line in (("python", "exit 0"), ("rag-transformers", 'echo "did $1"')):
+        Path(interpreter(checkout, line)).rename(checkout / ".venv" / "bin" / name)
+    (checkout / ".venv" / "installed").touch()
+    done = make(checkout, "demo")
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert [line for line in told if line.startswith("did ")] == ["did index", "did query", "did query"]
+    assert told[-2:] == [
+        "The command is there after: . .venv/bin/activate",
+        "A page to look round in:    rag-transformers view demo-index -o graph.html",
+    ]
+
+
 def test_clean_leaves_the_sources(checkout: Path) -> None:
     for name in ("demo-index", ".venv", "tests/__pycache__", "tests/sources"):
         (checkout / name).mkdir(parents=True)

@@ -335,7 +335,9 @@ def test_a_model_may_name_itself() -> None:
     class Own(ScriptedChatModel):
         cache_key: str = "my model, version 3"
 
-    assert model_key(Own(reply=str)) == "my model, version 3"
+    model = Own(reply=str)
+    assert model_key(model) == model_key(model.with_config(tags=["x"])) == "my model, version 3"
+    assert model_key(model.bind(stop=["x"])) == 'my model, version 3+{"stop": ["x"]}'
 
 
 def test_the_key_of_a_model_is_the_same_in_every_process() -> None:

@@ -1,19 +1,25 @@
 """Servers that are not OpenAI's: what Ollama, vLLM, DeepSeek, DashScope and Azure do otherwise, played by the fake."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_server import FakeReply, FakeServer
 from langchain_core.documents import Document
+from langchain_core.output_parsers import JsonOutputParser
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 
-from rag_transformers import GraphExtractor, GraphIndex, cli
+from rag_transformers import Answer, GraphExtractor, GraphIndex, cli
 from rag_transformers.concurrency import run
 from rag_transformers.errors import ContextOverflowError, ModelError, ModelUnreachableError, ReplyError
 from rag_transformers.models.calls import acall, astream, call, stream
+from rag_transformers.models.given import model_key
+from rag_transformers.models.openai_chat import ForgivingChatOpenAI
+from rag_transformers.models.parameters import with_parameters
 from rag_transformers.models.reading import Reply
+from rag_transformers.models.run import Usage
 from rag_transformers.models.servers import chat_model, embedding_model
 
 RECORDS = "Entities:\n(Ada Moss#Founder)\n(Grain Trust#)\nRelationships:\n(Ada Moss#founded#Grain Trust#)"
@@ -40,6 +46,7 @@ async def streamed(llm: Any) -> list[str | Reply]:
         FakeReply("<think>\nCould it be Bo?\n</think>\n\nAda."),  # Ollama, vLLM without one
         FakeReply("Could it be Bo?\n</think>\n\nAda."),  # where the template opens the block
         FakeReply("<think>\n\n</think>\n\nAda."),  # Qwen3 that was told not to think
+        FakeReply("Ada.\n<think>\nCould it be Bo?"),  # never closed
     ],
 )
 def test_reasoning_beside_the_content_or_in_it_is_left_out_in_streams_too(
@@ -58,6 +65,40 @@ def test_reasoning_that_took_all_tokens_is_no_empty_answer(fake_server: FakeServ
     fake_server.reply = lambda body: FakeReply(None, "length", reasoning="Let me think about")
     with pytest.raises(ReplyError, match=r"the reply is empty \(finish_reason 'length'\)"):
         call(client(fake_server), "Who?")
+
+
+def test_reasoning_that_is_never_closed_is_no_answer_and_holds_no_records(fake_server: FakeServer) -> None:
+    fake_server.reply = lambda body: FakeReply(f"<think>\nI could write:\n{RECORDS}", "length")
+    llm, told = client(fake_server), r"the reply holds reasoning only \(finish_reason 'length'\)"
+    for ask in (lambda: GraphExtractor(llm).invoke(TEXT), lambda: call(llm, "Who?"), lambda: list(stream(llm, "Who?"))):
+        with pytest.raises(ReplyError, match=told):
+            ask()
+    shown: list[Any] = []
+    with pytest.raises(ReplyError, match=told):
+        shown.extend(stream(llm, "Who?"))
+    assert shown == []
+
+
+def test_an_answer_that_is_streamed_without_usage_counts_its_call(fake_server: FakeServer, tmp_path: Path) -> None:
+    """Also where the server refuses to be asked for it, which ChatOpenAI does only when it is told to."""
+
+    def answered(body: dict[str, Any]) -> FakeReply:
+        if "stream_options" in body:
+            return FakeReply("Unknown parameter: stream_options", status=400)
+        return FakeReply("Ada Moss did. [1]" if body.get("stream") else RECORDS, usage=False)
+
+    fake_server.reply = answered
+    with GraphIndex.open(tmp_path, llm=client(fake_server), reports=False) as index:
+        index.add([Document(TEXT, metadata={"source": "a"})])
+        for *pieces, answer in (list(index.stream("Who founded Grain Trust?")), run(answer_of(index))):
+            assert "".join(map(str, pieces)).startswith("Ada Moss did.")
+            assert isinstance(answer, Answer)
+            assert answer.usage == Usage(calls=1)
+            assert str(answer.usage) == "1 call, tokens not told by the server"
+
+
+async def answer_of(index: GraphIndex) -> list[Any]:
+    return [piece async for piece in index.astream("Who founded Grain Trust?")]
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -102,10 +143,145 @@ def test_an_address_without_v1_is_told_what_may_be_missing(fake_server: FakeServ
         call(llm, "Who?")
 
 
+# A web page where data should be.
+
+PAGE = "<!DOCTYPE html>\n<html><body>Open WebUI</body></html>"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/html; charset=utf-8"])
+def test_a_web_page_is_told_as_such_and_asked_for_once(fake_server: FakeServer, tmp_path: Path, kind: str) -> None:
+    fake_server.reply = lambda body: FakeReply(body=PAGE, headers={"Content-Type": kind})
+    llm = chat_model("fake-chat", fake_server.base_url)
+    told = r"^a web page came instead of data \(\w+\): is it the address of an API\? most end in /v1(\n|$)"
+    asks: list[Any] = [lambda: call(llm, "Who?"), lambda: run(acall(llm, "Who?"))]
+    for ask in asks:
+        with pytest.raises(ModelUnreachableError, match=told):
+            ask()
+    assert len(fake_server.prompts) == 2
+    with pytest.raises(ModelError, match=r"most end in /v1"):  # of a page, a stream keeps nothing
+        list(stream(llm, "Who?"))
+    with (
+        GraphIndex.open(tmp_path, llm=llm, reports=False, concurrency=2) as index,
+        pytest.raises(ModelUnreachableError, match=told),
+    ):
+        index.add([Document(f"Mill {number} burned.", metadata={"source": str(number)}) for number in range(9)])
+    assert len(fake_server.prompts) <= 2 + 1 + 2, "a run whose address is wrong is asked no more"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+def test_a_web_page_instead_of_vectors_is_told_as_such(fake_server: FakeServer, tmp_path: Path, kind: str) -> None:
+    fake_server.embed = lambda body: FakeReply(body=PAGE, headers={"Content-Type": kind})
+    embeddings = embedding_model("e", fake_server.base_url)
+    with (
+        GraphIndex.open(tmp_path, embeddings=embeddings) as index,
+        pytest.raises(ModelError, match=r"embeddings failed: .*is it the address of an API\? most end in /v1"),
+    ):
+        index.add([Document(TEXT, metadata={"source": "a"})])
+    assert len(fake_server.requests) == 1
+
+
+def test_a_page_that_a_model_wrote_is_not_taken_for_the_servers(fake_server: FakeServer) -> None:
+    fake_server.reply = lambda body: PAGE
+    with pytest.raises(ModelError) as caught:
+        call(client(fake_server) | JsonOutputParser(), "Who?")
+    assert not isinstance(caught.value, ModelUnreachableError)
+
+
 def test_an_unknown_model_is_told_as_such(fake_server: FakeServer) -> None:
     fake_server.models = ["other"]
     with pytest.raises(ModelUnreachableError, match=r"\(404\): .*`fake-chat` does not exist"):
         call(client(fake_server), "Who?")
+
+
+# A model that takes no temperature, under a name that does not tell.
+
+UNSUPPORTED = "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) is supported."
+
+
+class NoTemperature:
+    """A server's answers; the first ``together`` calls come before any of them is answered."""
+
+    def __init__(self, together: int = 1) -> None:
+        self.refused = 0
+        self._lock = threading.Lock()
+        self._first = [threading.Barrier(together, timeout=20)]
+
+    def __call__(self, body: dict[str, Any]) -> str | FakeReply:
+        if "temperature" not in body:
+            return "Ada." if body.get("stream") else RECORDS
+        with self._lock:
+            self.refused += 1
+        self._first[0].wait()
+        return FakeReply(UNSUPPORTED, status=400, code="unsupported_value")
+
+
+def test_a_refused_temperature_is_left_out_and_costs_no_more_calls_than_are_in_flight(
+    fake_server: FakeServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was made is found again where it is taken, and the other way round."""
+    texts = [Document(f"{number} {TEXT}", metadata={"source": str(number)}) for number in range(24)]
+    fake_server.reply = script = NoTemperature(together=8)
+    with GraphIndex.open(tmp_path, llm=chat_model("chat", fake_server.base_url), reports=False, concurrency=8) as index:
+        report = index.add(texts)
+    assert (report.failed, report.extracted) == ((), 24)
+    assert script.refused == 8
+    assert fake_server.peak <= 8
+    (warning,) = (record.message for record in caplog.records if "temperature" in record.message)
+    assert warning.startswith("the model does not take temperature, which is left out from now on; ")
+    assert warning.endswith(UNSUPPORTED)
+    fake_server.requests.clear()
+    fake_server.reply = lambda body: RECORDS
+    taking = ChatOpenAI(model="chat", base_url=fake_server.base_url, max_retries=0, temperature=0)
+    with GraphIndex.open(tmp_path, llm=taking, reports=False) as index:
+        assert index.add([*texts, Document(TEXT, metadata={"source": "new"})]).failed == ()
+    assert len(fake_server.prompts) == 1
+
+
+def test_it_is_left_out_of_every_kind_of_call(fake_server: FakeServer) -> None:
+    kinds: list[Any] = [
+        lambda llm: call(llm, "Who?").text,
+        lambda llm: run(acall(llm, "Who?")).text,
+        lambda llm: next(iter(stream(llm, "Who?"))),
+        lambda llm: run(streamed(llm))[0],
+        lambda llm: call(with_parameters(llm, {"max_tokens": 9}), "Who?").text,
+        lambda llm: run(acall(with_parameters(llm, {"temperature": 0.5, "seed": 1}), "Who?")).text,
+    ]
+    for ask in kinds:
+        fake_server.reply = script = NoTemperature()
+        llm = chat_model("chat", fake_server.base_url)
+        key = model_key(llm)
+        assert [ask(llm) in ("Ada.", RECORDS) for _ in range(3)] == [True] * 3
+        assert script.refused <= 4  # a stage's own temperature, in each of three stages, and the model's
+        assert "temperature" not in fake_server.requests[-1].body
+        assert model_key(llm) == key
+
+
+def test_its_key_is_that_of_the_client_it_stands_for() -> None:
+    options: dict[str, Any] = {"model": "chat", "base_url": "http://127.0.0.1:9/v1", "max_retries": 0}
+    for more in ({}, {"temperature": 0}, {"temperature": 0.7, "seed": 3}):
+        own = ForgivingChatOpenAI(**options, **more)
+        assert model_key(own) == model_key(ChatOpenAI(**options, **more))
+        assert model_key(own.bind(stop=["x"])) == model_key(ChatOpenAI(**options, **more).bind(stop=["x"]))
+    taking = chat_model("chat", "http://127.0.0.1:9/v1")
+    assert model_key(taking) == model_key(ChatOpenAI(**options, temperature=0))
+
+
+def test_a_temperature_that_was_asked_for_by_the_call_is_no_matter_of_the_model(fake_server: FakeServer) -> None:
+    fake_server.reply = NoTemperature()
+    with pytest.raises(ModelError, match="temperature"):
+        call(chat_model("chat", fake_server.base_url), "Who?", temperature=0.5)
+    assert len(fake_server.prompts) == 1
+
+
+def test_other_refusals_are_not_taken_for_it(fake_server: FakeServer) -> None:
+    for status in (400, 500):
+        fake_server.reply = lambda body, status=status: FakeReply(  # type: ignore[misc]
+            "no temper" if status == 400 else UNSUPPORTED, status=status
+        )
+        fake_server.requests.clear()
+        with pytest.raises(ModelError):
+            call(chat_model("chat", fake_server.base_url, max_retries=0), "Who?")
+        assert ["temperature" in request.body for request in fake_server.requests] == [True]
 
 
 # DashScope's embeddings.

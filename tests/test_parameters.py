@@ -9,6 +9,8 @@ from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
 from scripted_model import ScriptedChatModel
 
+from rag_transformers.errors import ModelBusyError
+from rag_transformers.models.calls import call
 from rag_transformers.models.given import model_key
 from rag_transformers.models.parameters import with_parameters
 from rag_transformers.models.servers import chat_model
@@ -97,6 +99,17 @@ class TestOverHttp:
         ]
         assert len(caplog.records) == 1
         assert "top_p" in caplog.text
+
+    @pytest.mark.parametrize("own", [0, 2])
+    def test_the_models_own_retries_stay_the_only_ones(
+        self, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, own: int
+    ) -> None:
+        monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
+        fake_server.reply = lambda body: FakeReply("busy", status=503)
+        llm = ChatOpenAI(model="m", base_url=fake_server.base_url, max_retries=own)
+        with pytest.raises(ModelBusyError):
+            call(with_parameters(llm, SAMPLING), "Who?")
+        assert len(fake_server.requests) == 1 + own
 
     def test_another_error_is_not_taken_for_it(self, fake_server: FakeServer) -> None:
         fake_server.reply = lambda body: FakeReply(status=400, text="the context is too long")

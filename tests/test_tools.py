@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -573,6 +574,12 @@ def test_the_example_agent_without_a_key_says_what_to_set(
     assert said == "error: set OPENAI_API_KEY (any text will do for a server that needs no key)\n"
 
 
+def test_the_example_agent_without_the_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langchain.agents", None)
+    with pytest.raises(SystemExit, match=r"^error: .* pip install '\.\[agents\]'$"):
+        example_agent()
+
+
 def test_the_example_agent_uses_the_tools_and_tells_its_steps(
     index: GraphIndex, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -600,3 +607,12 @@ def test_the_example_agent_uses_the_tools_and_tells_its_steps(
     assert said.rstrip().endswith("Through Grain Trust, which pays for the pier (letters.txt).")
     assert model.calls[0].settings["tools"] == ["search_documents", "look_up_entity", "find_path", "list_themes"]
     assert "2. Grain Trust -> pays for -> Port Ellery" in model.prompts[-1]
+
+
+def test_an_entity_of_which_only_a_heading_is_said_is_told_of_by_a_sentence_of_its_chunk(tmp_path: Path) -> None:
+    text = "# The mill of Ada Moss\n\nAda Moss ground barley. Ada Moss sold the barley to Jory Penn."
+    with GraphIndex.open(tmp_path / "headed") as index:
+        index.add([Document(text, metadata={"source": "mill.md"})])
+        said = graph_tools(index)[1].invoke({"name": "Ada Moss"})
+    assert "Ada Moss ground barley." in said.splitlines()[0]
+    assert "#" not in said

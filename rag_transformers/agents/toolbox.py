@@ -19,7 +19,9 @@ from rag_transformers.concurrency import arun, run
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.graph import MAX_NAME_LENGTH, Edge, Vertex, name_key
 from rag_transformers.retrieval.searching import Found
-from rag_transformers.text import key_terms, terms
+from rag_transformers.summaries.extractive import joined
+from rag_transformers.summaries.frequent_names import holds
+from rag_transformers.text import is_heading, key_terms, said_sentences, sentences, terms, unheaded
 
 if TYPE_CHECKING:
     import igraph
@@ -37,6 +39,8 @@ _THEME = 100
 _PARALLEL = 3
 """Edges that are shown of one step of a path."""
 _LONGEST_TYPE = 40
+_LOOKED_AT = 5
+"""Chunks that are looked at for a sentence on a vertex."""
 _NEAR = 5
 """Names that are told of for one that is unknown."""
 _NO_DOCUMENTS = "The index holds no documents yet."
@@ -135,7 +139,7 @@ class Toolbox:
         edges, counter = known.graph.strongest_edges(vertex.name, limit + 1), self._index.counter
         kind, head = vertex.props.get("type"), label(vertex.name)
         head = f"{head} ({label(kind, _LONGEST_TYPE)})" if isinstance(kind, str) and kind else head
-        about = in_a_line(vertex.summary, _ABOUT, counter)
+        about = in_a_line(self._about(vertex), _ABOUT, counter)
         if not edges:
             related = "It is related to nothing else in the graph."
         else:
@@ -191,11 +195,11 @@ class Toolbox:
             return "There are no themes: the index holds no graph. Search the documents instead."
         best = sorted(reports, key=lambda report: (-report.rating, -len(report.vertices), report.community))
         counter = self._index.counter
-        rows = [
-            Line(f"{number}. {in_a_line(report.title, 30, counter)}: {in_a_line(report.summary, _THEME, counter)}",
-                 report.chunks)
-            for number, report in enumerate(best[:limit], 1)
-        ]  # fmt: skip
+        told = [
+            (in_a_line(report.title, 30, counter), in_a_line(_plain(report.summary), _THEME, counter))
+            for report in best[:limit]
+        ]
+        rows = [Line(f"{at + 1}. {title}: {said}", best[at].chunks) for at, (title, said) in enumerate(told)]
         return self._cited([Line(f"{len(reports)} themes, the most important first:"), *rows], "themes")
 
     def answer(self, question: str, mode: str = "auto") -> str:
@@ -216,8 +220,19 @@ class Toolbox:
         text, _ = excerpts(found.passages, found.evidence, budget=room, counter=counter)
         return front + text
 
+    def _about(self, vertex: Vertex) -> str:
+        """What is said of a vertex; where that is a heading alone, the first sentence of its chunks that names it."""
+        said = sentences(vertex.summary)
+        if not said or not all(map(is_heading, said)):
+            return _plain(vertex.summary)
+        named = holds(vertex.name)
+        for chunk in self._chunks(vertex.chunks[:_LOOKED_AT]).values():
+            if found := next((s for s in sentences(chunk.page_content) if named(s) and not is_heading(s)), ""):
+                return found
+        return _plain(vertex.summary)
+
     def _edge(self, edge: Edge, front: str = "- ") -> Line:
-        about = in_a_line(edge.summary, _BRIEFLY, self._index.counter)
+        about = in_a_line(_plain(edge.summary), _BRIEFLY, self._index.counter)
         way = front + " -> ".join(map(label, (edge.source, edge.name, edge.target)))
         return Line(f"{way}: {about}" if about else way, edge.chunks)
 
@@ -259,6 +274,12 @@ def _vertex(known: _Known, name: str) -> Vertex | None:
     if len(named) == 1 and set(key_terms(name)) <= set(terms(named[0])):  # "the Moss" is Ada Moss, "Ada Vale" is not
         return known.graph.get_vertex(named[0])
     return None
+
+
+def _plain(text: str) -> str:
+    """A text without the headings in it, where it says anything else."""
+    said, whole = said_sentences([text]), sentences(text)
+    return joined(said) if len(said) < len(set(whole)) else unheaded(text)
 
 
 def _shortest(known: _Known, first: str, last: str) -> list[str]:

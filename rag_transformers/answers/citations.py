@@ -8,12 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from langchain_core.documents import Document
 
 from rag_transformers.retrieval.ranking import title_of
-from rag_transformers.text import key_terms, printable, sentence_spans, terms
+from rag_transformers.text import key_terms, printable, sentence_spans, terms, unheaded
 
 __all__ = [
     "CheckedText",
@@ -146,19 +147,24 @@ def label(text: str, most: int = _LONGEST_LABEL) -> str:
     return rounded(plain)
 
 
-def quoted(citations: Iterable[Citation], space: str) -> str:
-    r"""Quotes in their order, each with its mark behind it, and no other.
+def quoted(citations: Iterable[Citation], space: str, leads: Sequence[str] = ()) -> str:
+    r"""Quotes in their order, each with its mark behind it, and no other; of a heading its marks are left out.
 
     Args:
         citations: Of what is quoted.
         space: What stands between, in the language of the text.
+        leads: What stands before each, such as the title of what it is from; may be empty, or fewer.
 
-    >>> quoted([Citation(1, "a", "", 0, "c", 0, 9, "Ada [7]\nleft.")], " ")
-    'Ada left. [1]'
+    >>> quoted([Citation(1, "a", "", 0, "c", 0, 9, "Ada [7]\nleft.")], " ", ["The inn"])
+    'The inn: Ada left. [1]'
     """
     text = ""
-    for each in citations:
-        said = rounded(" ".join(unmarked(each.quote).split()))
+    for each, lead in zip_longest(citations, leads, fillvalue=""):
+        if isinstance(each, str):  # more leads than quotes
+            break
+        said = rounded(" ".join(unmarked(unheaded(each.quote)).split()))
+        if lead := label(str(lead)):
+            said = f"{lead}{':' if space else '：'}{space}{said}"
         front = "" if not text else " " if said.startswith("(") else space  # "[1](" would be a link
         text += f"{front}{said}{space}[{each.number}]"
     return text

@@ -9,12 +9,12 @@ from langchain_core.documents import Document
 from rag_transformers.answers.citations import cite, closest_quote, quoted
 from rag_transformers.answers.contexts import ChunkLookup
 from rag_transformers.answers.global_answers import report_document
-from rag_transformers.answers.modes import is_about_nothing
+from rag_transformers.answers.modes import asks_for_whole, is_about_nothing
 from rag_transformers.answers.querying import Answer, no_data_answer
 from rag_transformers.answers.voice import Voice
 from rag_transformers.retrieval.evidence import fitness, term_shares
 from rag_transformers.retrieval.lexical import Lexical
-from rag_transformers.text import language_of, sentences, terms
+from rag_transformers.text import language_of, points_back, said_sentences, terms
 
 if TYPE_CHECKING:
     from rag_transformers.answers.report_selection import ChosenReport
@@ -30,6 +30,8 @@ _AGAIN = 0.3
 """What a further sentence of a report that was quoted already loses."""
 _PLACE = 0.02
 """What a sentence loses for each one before it in its report: the first ones are the most central."""
+_POINTS_BACK = -0.4
+"""What a sentence counts that speaks of what another one named: any that stands by itself is better."""
 _SAID = 0.5
 """A term counts this much where a sentence chosen before holds it."""
 _MOST_BEHIND = 2000
@@ -40,6 +42,7 @@ _END_MARKS = " \t\n;；"  # what joins sentences in a report
 class _Sentence(NamedTuple):
     text: str
     report: int
+    place: int
     merit: float
     held: frozenset[str]
 
@@ -55,6 +58,8 @@ def offline_global_answer(
 ) -> Answer:
     """An answer about the whole without a model: sentences of the reports, quoted from the chunks behind them.
 
+    To a question on themes or the like each report's sentences stand behind its title, and together; a sentence that
+    speaks of what another one named ("It burned.") is passed over there where another one stands by itself.
     A report made without a model consists of sentences of its chunks; of another, the closest sentences are quoted.
     Where the chunks behind a report cannot be found, the report is quoted itself.
 
@@ -67,26 +72,42 @@ def offline_global_answer(
         voice: The languages that there are.
     """
     voice = voice or Voice()
-    quotes: dict[tuple[str, int, int], Document] = {}
-    for sentence in _best(question, chosen[:_READ], limit, nearness):
+    quotes: dict[tuple[str, int, int], tuple[Document, int]] = {}
+    themes = asks_for_whole(question) or is_about_nothing(question)
+    best = list(_best(question, chosen[:_READ], limit, nearness, themes))
+    for sentence in _by_report(best) if themes else best:
         ids = chosen[sentence.report].report.chunks[:_MOST_BEHIND]
         found = lookup(ids) if lookup and ids else {}
         chunks = [found[id] for id in ids if id in found] or [report_document(chosen[sentence.report])]
         chunk, start, end = _span(sentence.text, chunks)
-        quotes.setdefault((str(chunk.id), start, end), chunk)
+        quotes.setdefault((str(chunk.id), start, end), (chunk, sentence.report))
     if not quotes:
         return no_data_answer(question, "global", voice=voice)
-    cited = tuple(cite(n, chunk, start, end) for n, ((_, start, end), chunk) in enumerate(quotes.items(), 1))
-    text = quoted(cited, voice.words(question).space)
+    cited = tuple(cite(n, chunk, *span) for n, ((_, *span), (chunk, _)) in enumerate(quotes.items(), 1))
+    leads = _titles(chosen, [report for _, report in quotes.values()]) if themes else []
+    text = quoted(cited, voice.words(question).space, leads)
     context = tuple(map(report_document, chosen))
     return Answer(text, cited, context, mode="global", language=voice.of(question), found=True)
 
 
+def _by_report(best: Sequence[_Sentence]) -> list[_Sentence]:
+    """The sentences of each report together, in their own order; the reports in the order of their best ones."""
+    order = list(dict.fromkeys(sentence.report for sentence in best))
+    return sorted(best, key=lambda sentence: (order.index(sentence.report), sentence.place))
+
+
+def _titles(chosen: Sequence["ChosenReport"], reports: Sequence[int]) -> list[str]:
+    """The title of each report where its first quote stands; nothing for the others."""
+    return [
+        "" if at and reports[at - 1] == number else chosen[number].report.title for at, number in enumerate(reports)
+    ]
+
+
 def _best(
-    question: str, chosen: Sequence["ChosenReport"], limit: int, nearness: Nearness | None
+    question: str, chosen: Sequence["ChosenReport"], limit: int, nearness: Nearness | None, themes: bool
 ) -> Iterator[_Sentence]:
     """The sentences that answer best, none twice: of a question that names no subject, the first one of each report."""
-    left = list(_sentences(chosen, language_of(question)))
+    left = list(_sentences(chosen, language_of(question), themes))
     if nearness and left and not is_about_nothing(question):
         cosines = nearness([sentence.text for sentence in left])
         left = [each._replace(merit=each.merit + float(near)) for each, near in zip(left, cosines, strict=True)]
@@ -109,15 +130,16 @@ def _best(
         yield best
 
 
-def _sentences(chosen: Sequence["ChosenReport"], language: str) -> Iterator[_Sentence]:
+def _sentences(chosen: Sequence["ChosenReport"], language: str, themes: bool) -> Iterator[_Sentence]:
     """The sentences of summaries and findings, each with what speaks for it beside the question's words."""
     for number, each in enumerate(chosen):
         report = each.report
         texts = [report.summary, *(finding.explanation or finding.summary for finding in report.findings)]
-        found = list(dict.fromkeys(sentence.strip(_END_MARKS) for text in texts for sentence in sentences(text)))
+        found = list(dict.fromkeys(sentence.strip(_END_MARKS) for sentence in said_sentences(texts)))
         for place, text in enumerate(filter(None, found)):
             merit = each.score - _PLACE * place + fitness(text, language)
-            yield _Sentence(text, number, merit, frozenset(terms(text)))
+            merit += _POINTS_BACK if themes and points_back(text) else 0.0
+            yield _Sentence(text, number, place, merit, frozenset(terms(text)))
 
 
 def _span(sentence: str, chunks: Sequence[Document]) -> tuple[Document, int, int]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rag_transformers.documents.radicals import plain_characters
 from rag_transformers.errors import DocumentError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def pdf_text(data: bytes, name: str) -> str:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
             raise DocumentError(f"{name}: needs a password; save it without one")
-        return "\n".join(page.extract_text() for page in reader.pages).replace("\0", "")
+        text = "\n".join(page.extract_text() for page in reader.pages)
+    return plain_characters(text.replace("\0", ""))
 
 
 def docx_text(data: bytes, name: str) -> str:

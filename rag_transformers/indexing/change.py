@@ -220,13 +220,11 @@ class Change:
             raise
 
     async def settle(self) -> None:
-        """See that what is searched is that of the records, where nothing of them changes."""
-        await asyncio.to_thread(self._structure.settle, self._draft)
+        """See that what is searched is that of the records, where nothing of them changes; the draft is given up."""
+        self._draft.close()
+        await asyncio.to_thread(self._structure.settle, self._folder.records)
 
     def _commit(self) -> None:
-        used = self._used()
-        forget = bool(self._counts.get("changed") or self._counts.get("removed"))
-        texts, vectors = self._structure.forgotten() if forget else ([], [])
         try:
             graph = self.folded.graph if self.folded else MemoryGraph()
             self._structure.note()
@@ -241,8 +239,6 @@ class Change:
             self._searcher.drop_kept()
             raise
         self._structure.settle(self._folder.records)
-        if forget:  # nothing that tells of a text that is gone is to stay, whatever made it
-            self._made.forget(texts=texts, vectors=vectors, values=sorted(self._made.value_keys() - used["values"]))
 
     def report(self) -> IndexReport:
         """What was done, and what the index holds then."""

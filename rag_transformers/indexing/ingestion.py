@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
+from langchain_core.runnables.base import RunnableBinding
 
 from rag_transformers.chunking import Chunker
 from rag_transformers.concurrency import InOrder, drained
@@ -143,12 +144,14 @@ class Ingestion:
         await asyncio.to_thread(draft.use_extractions, {id: key for id, key in keys.items() if key in known})
         due = _by_key(chunks, keys, known)
         order = list(due)
-        failed: dict[str, Exception] = {}
+        failed: dict[str, Exception] = dict.fromkeys(order, UsageError("the extractor gave nothing for it"))
         done = 0
         async for batch in drained(self._results([same[0] for same in due.values()])):
             results = {order[number]: result for number, result in batch}
             await asyncio.to_thread(self._put, due, results)
             failed |= {key: result for key, result in results.items() if isinstance(result, Exception)}
+            for key in [key for key in results if not isinstance(results[key], Exception)]:
+                del failed[key]
             done += len(batch)
             self._report("extract", done, len(due))
         kept = len(chunks) - sum(map(len, due.values()))
@@ -178,9 +181,7 @@ class Ingestion:
 
     async def _results(self, chunks: Sequence[Document]) -> AsyncIterator[tuple[int, Any]]:
         config = {"max_concurrency": self._run.concurrency}
-        batch: Any = type(self._extractor).abatch_as_completed
-        if batch is Runnable.abatch_as_completed:
-            batch = InOrder.abatch_as_completed
+        batch = _batch_of(self._extractor)
         async for number, result in batch(self._extractor, list(chunks), config, return_exceptions=True):
             if not isinstance(result, Extraction | Exception):
                 kind = type(result).__name__
@@ -208,6 +209,18 @@ class Ingestion:
     def _report(self, stage: str, done: int, total: int) -> None:
         if self._on_progress:
             self._on_progress(Progress(stage, done, total, self._run.usage))
+
+
+def _batch_of(extractor: Runnable[Any, Any]) -> Any:
+    """How an extractor is asked about many chunks: in its own way if it has one, else one by one, in reading order.
+
+    LangChain's own ways begin in any order, and with ``with_retry`` they do not retry.
+    """
+    inner: Any = extractor
+    while type(inner) is RunnableBinding:  # which only hands on: with_config, bind
+        inner = inner.bound
+    owner = next(kind for kind in type(inner).__mro__ if "abatch_as_completed" in vars(kind))
+    return (InOrder if owner.__module__.startswith("langchain_core.") else type(extractor)).abatch_as_completed
 
 
 def _by_key(chunks: Sequence[Document], keys: Mapping[str, str], known: Set[str]) -> dict[str, list[Document]]:

@@ -140,7 +140,9 @@ def _opened(
 def _reports(made: "Made", current: Mapping[str, "Current"]) -> dict[str, Report]:
     values = made.values({now.key: None for now in current.values()})
     if lacking := [item for item, now in current.items() if now.key not in values]:
-        raise IndexDamagedError(f"{made.name} lacks the report of the community {lacking[0]}; restore it from a copy")
+        from rag_transformers.stores.sql import way_out
+
+        raise IndexDamagedError(f"{made.name} lacks the report of the community {lacking[0]}; {way_out(made.name)}")
     return {
         item: Report.from_dict(
             {

@@ -9,6 +9,7 @@ from langchain_core.documents import Document
 
 from rag_transformers.retrieval.searching import search_units
 from rag_transformers.stores.keys import text_key
+from rag_transformers.stores.vectors import named_store
 
 if TYPE_CHECKING:
     from rag_transformers.stores.folder import IndexFolder
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Embedded", "FolderHistory", "SearchStructure"]
 
-_DUE, _HISTORY = "due", "history"  # structures among the records: what is to be deleted, that there is a history
+_LEAVING, _HISTORY = "leaving", "history"  # structures among the records: what is to be forgotten; a history is there
 _SAMPLE = 4  # chunks that are looked for in a store of the user's own
 _WINDOW = 256  # chunks whose sentences are embedded and stored at a time
 
@@ -64,10 +65,19 @@ class SearchStructure:
         self._gone += chunks
 
     def note(self) -> None:
-        """Keep with the next state what is to be deleted once it is committed: a store of the user's own may fail."""
-        if self._folder.stores.is_own and (due := [*_due(self._draft), *self._gone_units()]):
-            there = {unit.id for unit in self._units(self._draft.chunk_ids())}
-            _put_due(self._draft, [id for id in dict.fromkeys(due) if id not in there])
+        """Keep with the next state what is to be forgotten once it holds, so that it is, whatever stops us between."""
+        before = _leaving(self._draft)
+        if not (self._gone or before):
+            return
+        by_sentence, chunks = self._folder.by_sentence, self._draft.chunks()
+        texts = {*before.texts, *(chunk.page_content for chunk in self._gone)}
+        embedded = {*before.embedded, *(text for chunk in self._gone for text in _texts(chunk, by_sentence))}
+        for chunk in chunks:
+            texts.discard(chunk.page_content)
+            embedded.difference_update(_texts(chunk, by_sentence))
+        there = {chunk.id for chunk in chunks}
+        units = {id for id in (*before.units, *self._gone_units()) if id.rpartition("-")[0] not in there}
+        _put_leaving(self._draft, _Leaving(sorted(texts), sorted(embedded), sorted(units)))
 
     async def embed(self, report: Callable[[int, int], None] | None = None) -> Embedded:
         """Make and keep the vectors of all chunks that are new, and then write them; the size of a vector.
@@ -97,39 +107,46 @@ class SearchStructure:
         added = sum(len(search_units(chunk, self._folder.by_sentence)) for chunk in chunks)
         return self._before.units + added - len(self._gone_units())
 
-    def forgotten(self) -> tuple[list[str], list[str]]:
-        """The keys of the texts of chunks that stand nowhere any more, and those of the vectors that nobody uses."""
-        by_sentence = self._folder.by_sentence
-        texts = {chunk.page_content for chunk in self._gone}
-        vectors = {text for chunk in self._gone for text in _texts(chunk, by_sentence)}
-        for chunk in self._draft.chunks() if self._gone else ():
-            texts.discard(chunk.page_content)
-            vectors.difference_update(_texts(chunk, by_sentence))
-        return sorted(map(text_key, texts)), sorted(map(text_key, vectors))
-
     def settle(self, records: "Records") -> None:
-        """Delete what is gone, once the new state is committed; what does not fit it then is made anew.
+        """Forget what is gone, once the new state is committed; what does not fit it then is made anew.
 
         Args:
             records: The state that was committed.
+
+        Raises:
+            StorageError: A store of the user's own failed; the next change tells it again.
         """
-        due, generation = _due(records), records.generation()
-        gone = due or self._gone_units()
-        if not gone and not self._is_behind and self._folder.stores.is_sealed:
+        leaving = _leaving(records)
+        if leaving:
+            records.trim()  # a log that is damaged later must not bring the state before back
+            made = self._folder.made
+            values = sorted(made.value_keys() - records.all_current())  # whatever made them, they may tell of it
+            texts, vectors = map(text_key, leaving.texts), map(text_key, leaving.embedded)
+            made.forget(texts=texts, vectors=vectors, values=values)
+        self._clean(records, leaving)
+        if leaving:
+            self._note_forgotten(records)
+
+    def _note_forgotten(self, records: "Records") -> None:
+        """Note that all is forgotten, in the records as they are, and see that it does not stand beside them."""
+        with records.draft() as draft:
+            _put_leaving(draft, _Leaving([], [], []))
+            draft.save()
+        records.trim()
+        self._folder.made.trim()
+
+    def _clean(self, records: "Records", leaving: "_Leaving") -> None:
+        """Delete what is gone from what is searched."""
+        generation = records.generation()
+        if not leaving and not self._is_behind and self._folder.stores.is_sealed:
             return self._folder.stores.stamp(generation)
         with self._folder.stores.writing(generation, ahead=False):
-            if self._is_behind:
-                gone = self._foreign_units(records)
-            for start in range(0, len(gone), _WINDOW):
-                self._folder.sentences.delete(gone[start : start + _WINDOW])
-            if due:
-                with self._folder.records.draft() as draft:
-                    _put_due(draft, [])
-                    draft.save()
-            if self._gone and (self._folder.stores.has("history") or records.structure(_HISTORY)):
-                there = {chunk.page_content for chunk in records.chunks()}
-                texts = {chunk.page_content for chunk in self._gone} - there
-                self._folder.chunk_history().delete(sorted(texts))
+            units = self._foreign_units(records) if self._is_behind else leaving.units
+            for start in range(0, len(units), _WINDOW):
+                self._folder.sentences.delete(units[start : start + _WINDOW])
+            if leaving.texts and (self._folder.stores.has("history") or records.structure(_HISTORY)):
+                with named_store():
+                    self._folder.chunk_history().delete(leaving.texts)
 
     def remake(self) -> int:
         """Make the structure anew from the records; how many texts it holds then."""
@@ -228,13 +245,31 @@ class FolderHistory:
         await asyncio.to_thread(self.truncate)
 
 
-def _due(records: "Records") -> list[str]:
-    """The ids of what is still to be deleted from a store of the user's own."""
-    return list(json.loads(records.structure(_DUE) or b"[]"))
+class _Leaving(NamedTuple):
+    """What is to be forgotten.
+
+    Args:
+        texts: The texts of chunks that stand nowhere any more.
+        embedded: The texts, theirs included, whose vectors nobody uses any more.
+        units: The ids of what was searched.
+    """
+
+    texts: list[str]
+    embedded: list[str]
+    units: list[str]
+
+    def __bool__(self) -> bool:
+        return any(map(len, self))
 
 
-def _put_due(draft: "Draft", ids: Sequence[str]) -> None:
-    draft.put_structure(_DUE, json.dumps(ids).encode())
+def _leaving(records: "Records") -> _Leaving:
+    """What is still to be forgotten."""
+    kept = records.structure(_LEAVING)
+    return _Leaving(*(json.loads(kept) if kept else ([], [], [])))
+
+
+def _put_leaving(draft: "Draft", leaving: _Leaving) -> None:
+    draft.put_structure(_LEAVING, json.dumps(leaving).encode())
 
 
 def _texts(chunk: Document, by_sentence: bool) -> list[str]:

@@ -10,6 +10,7 @@ import os
 import random
 import re
 import time
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from rag_transformers.errors import (
     ReplyError,
     UsageError,
 )
+from rag_transformers.models.proxies import proxy_of
 
 __all__ = ["LONGEST_WAIT", "Patience", "error_line", "is_overflow", "model_error", "retry_after", "without_secrets"]
 
@@ -50,6 +52,12 @@ _OVERFLOW = re.compile(
 _TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)  # than a minute's tokens: to wait is of no use
 _NO_CREDIT = re.compile(r"insufficient[ _](?:user[ _])?(?:quota|balance)|current quota|余额不足|欠费", re.IGNORECASE)
 _SECRET = re.compile(r"\b(?:sk|pk|gsk|xai|key)-[\w*.-]{4,}|(?<=Bearer )\S+|(?<=key provided: )\S+", re.IGNORECASE)
+# A web page in place of data: as what could not be read as JSON, or as the client quotes it.
+_PAGE = re.compile(r"\s*<(?:!doctype|html|head|body)\b", re.IGNORECASE)
+_QUOTED_PAGE = re.compile(rf"got str: ['\"]{_PAGE.pattern}", re.IGNORECASE)
+# What clients come to, where a response is no JSON and its header says so, and where a stream holds no event.
+_NO_DATA = re.compile(r"'str' object has no attribute 'model_dump'|No generation chunks were returned")
+_THIS_MACHINE = re.compile(r"localhost|127(?:\.\d+){3}|::1")
 
 # The names of errors, and of what they are derived from or caused by, in the clients of Python.
 _OVERFLOWS = {"ContextOverflowError", "ContextWindowExceededError"}
@@ -116,13 +124,16 @@ def model_error(error: BaseException, tries: int = 1) -> ModelError:
     """
     status, line = _status(error), _with_code(error)
     kinds = set(_kinds(error))
+    if status is None and _is_page(error):
+        return ModelUnreachableError(line)
+    by = _proxy_words(error, kinds)
     if status in (401, 403):
-        return ModelUnreachableError(f"the server refused the key ({status}): {line}; check {_key_of(error)}")
+        return ModelUnreachableError(f"the server refused the key ({status}): {line}; check {_key_of(error)}{by}")
     if status == 402 or (status in (400, 429) and _NO_CREDIT.search(line)):
         return ModelUnreachableError(f"the account has no credit left ({status}): {line}")
     if status == 404:
         hint = "" if re.search("model|deployment", str(error), re.IGNORECASE) else "; most addresses end in /v1"
-        return ModelUnreachableError(f"the server does not know the model or the address (404{hint}): {line}")
+        return ModelUnreachableError(f"the server does not know the model or the address (404{hint}): {line}{by}")
     if status == 400 and _PROMPT_FILTERED.search(line):
         return ReplyError(f"the provider's content filter refused the prompt: {line}", finish_reason="content_filter")
     if status is None and _REPLY_FILTERED.search(line):
@@ -130,9 +141,9 @@ def model_error(error: BaseException, tries: int = 1) -> ModelError:
     if is_overflow(error):
         return ContextOverflowError(f"the prompt is longer than the model takes: {line}")
     if kinds & _NO_SERVER and not kinds & (_TIMEOUTS | _LOST):
-        return ModelUnreachableError(f"no connection to the model's server: {line}")
+        return ModelUnreachableError(f"no connection to the model's server: {line}{by}")
     if _may_work_later(error, kinds):
-        return ModelBusyError(_busy(error, kinds, tries))
+        return ModelBusyError(_busy(error, kinds, tries) + by)
     if isinstance(error, IndexError):
         return ModelError(f"{line} (a server's response without choices ends like this)")
     return ModelError(line)
@@ -178,6 +189,10 @@ def error_line(error: BaseException) -> str:
     if isinstance(error, UsageError | ModelError):
         return without_secrets(text)
     name = type(error).__name__
+    if _is_page(error):
+        return f"a web page came instead of data ({name}): is it the address of an API? most end in /v1"
+    if _NO_DATA.search(text):
+        text += " (a server's response that is no data ends like this: is it the address of an API? most end in /v1)"
     return without_secrets(f"{name}: {text}" if text else name)
 
 
@@ -196,7 +211,31 @@ def _may_work_later(error: BaseException, kinds: set[str]) -> bool:
     if status is not None:
         no_use = is_overflow(error) or (status == 429 and _NO_CREDIT.search(_with_code(error)))
         return (status in (408, 409, 425, 429) or status >= 500) and not no_use
-    return bool(kinds & (_TIMEOUTS | _LOST | _GARBLED | _NO_SERVER))
+    return bool(kinds & (_TIMEOUTS | _LOST | _GARBLED | _NO_SERVER)) and not _is_page(error)
+
+
+def _is_page(error: BaseException) -> bool:
+    """Whether a server, though it reported no error, sent a web page: the address is that of something else."""
+    if _status(error) is not None:
+        return False
+    # Not of its causes: where a user's own chain reads a reply as JSON, what it could not read was the model's.
+    return bool(_PAGE.match(str(getattr(error, "doc", ""))) or _QUOTED_PAGE.search(str(error)))
+
+
+def _proxy_words(error: BaseException, kinds: set[str]) -> str:
+    """A word on the proxy that a request went through, where that may be why it failed; else ""."""
+    url = next(filter(None, map(_url, _chain(error))), "")
+    proxy = proxy_of(url) if url else None
+    host = urllib.parse.urlsplit(url).hostname or ""
+    if proxy is None or not (_THIS_MACHINE.fullmatch(host) or (kinds & _NO_SERVER and not kinds & _TIMEOUTS)):
+        return ""
+    return f"; it was asked through the proxy of {proxy.variable}, which NO_PROXY={host} leaves out"
+
+
+def _url(error: BaseException) -> str:
+    with contextlib.suppress(RuntimeError):  # as in _client_retries
+        return str(getattr(getattr(error, "request", None), "url", None) or "")
+    return ""
 
 
 def _client_retries(error: BaseException) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.runnables import Runnable
+from langchain_core.runnables.base import RunnableBinding
 
 from rag_transformers.errors import UsageError
 
@@ -60,7 +61,8 @@ def model_key(llm: Any) -> str:
     >>> model_key(RunnableLambda(len))
     'langchain_core.runnables.base.RunnableLambda(builtins.len)'
     """
-    own = getattr(llm, "cache_key", None)
+    # What binds parameters to a model hands on the model's own key, which does not tell of them.
+    own = None if isinstance(llm, RunnableBinding) and llm.kwargs else getattr(llm, "cache_key", None)
     if isinstance(own, str):
         return own
     kind = f"{type(llm).__module__}.{type(llm).__qualname__}"

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -11,7 +11,7 @@ from rag_transformers.models.faults import error_line
 from rag_transformers.models.given import model_key
 from rag_transformers.models.servers import takes_temperature
 
-__all__ = ["with_parameters"]
+__all__ = ["log_left_out", "refused_name", "with_parameters"]
 
 _log = logging.getLogger(__name__)
 
@@ -49,24 +49,45 @@ def with_parameters(llm: Runnable[Any, Any], parameters: Mapping[str, Any], *, d
     return _Parametrised(llm, taken) if taken else llm
 
 
+def refused_name(names: Iterable[str], error: Exception) -> str | None:
+    """The last of the parameters of which an error says that the model does not take them; None if it names none.
+
+    Args:
+        names: Of the parameters that were sent.
+        error: What the client raised.
+
+    >>> refused_name(["temperature", "seed"], TypeError("chat() got an unexpected keyword argument 'seed'"))
+    'seed'
+    """
+    if getattr(error, "status_code", None) not in _STATUS and not isinstance(error, TypeError):
+        return None
+    named = [name for name in names if re.search(rf"\b{re.escape(name)}\b", str(error))]
+    return named[-1] if named else None
+
+
+def log_left_out(name: str, error: Exception) -> None:
+    """Say that a parameter is sent no more, and why."""
+    _log.warning("the model does not take %s, which is left out from now on; %s", name, error_line(error))
+
+
 class _Parametrised(Runnable[Any, Any]):
     """A model with parameters; those that it refuses are dropped, the last named first."""
 
     def __init__(self, llm: Runnable[Any, Any], parameters: Mapping[str, Any]) -> None:
-        self._llm = llm
+        self.bound = llm  # by this name its retries are found, as those of what LangChain binds
         self._given = dict(parameters)
         self._parameters = self._given
 
     @property
     def cache_key(self) -> str:
         """What names the model and what it was to be called with."""
-        return f"{model_key(self._llm)}{sorted(self._given.items())}"
+        return f"{model_key(self.bound)}{sorted(self._given.items())}"
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         while True:
             parameters = self._parameters
             try:
-                return self._llm.invoke(input, config, **{**parameters, **kwargs})
+                return self.bound.invoke(input, config, **{**parameters, **kwargs})
             except Exception as error:
                 if not self._dropped(parameters, error):
                     raise
@@ -75,20 +96,18 @@ class _Parametrised(Runnable[Any, Any]):
         while True:
             parameters = self._parameters
             try:
-                return await self._llm.ainvoke(input, config, **{**parameters, **kwargs})
+                return await self.bound.ainvoke(input, config, **{**parameters, **kwargs})
             except Exception as error:
                 if not self._dropped(parameters, error):
                     raise
 
     def _dropped(self, parameters: Mapping[str, Any], error: Exception) -> bool:
         """Whether the error says that the model does not take a parameter, which then is sent no more."""
-        known = getattr(error, "status_code", None) in _STATUS or isinstance(error, TypeError)
-        named = [name for name in parameters if known and re.search(rf"\b{re.escape(name)}\b", str(error))]
-        if not named:
+        if (refused := refused_name(parameters, error)) is None:
             return False
-        if named[-1] in self._parameters:  # else another call has dropped it meanwhile
-            self._parameters = {name: value for name, value in self._parameters.items() if name != named[-1]}
-            _log.warning("the model does not take %s, which is left out from now on; %s", named[-1], error_line(error))
+        if refused in self._parameters:  # else another call has dropped it meanwhile
+            self._parameters = {name: value for name, value in self._parameters.items() if name != refused}
+            log_left_out(refused, error)
         return True
 
 

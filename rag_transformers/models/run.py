@@ -27,11 +27,26 @@ class Usage:
 
     >>> Usage(1, 20, 5) + Usage(2, 10, 5)
     Usage(calls=3, prompt_tokens=30, completion_tokens=10)
+    >>> print(Usage(3, 1030, 10)), print(Usage(3))
+    3 calls, 1,030 + 10 tokens
+    3 calls, tokens not told by the server
+    (None, None)
     """
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Those of prompts and replies; 0 where the server does not say."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __str__(self) -> str:
+        """What was spent, in words."""
+        calls = f"{self.calls} call{'' if self.calls == 1 else 's'}"
+        told = f"{self.prompt_tokens:,} + {self.completion_tokens:,} tokens"
+        return f"{calls}, {told if self.tokens else 'tokens not told by the server'}"
 
     def __add__(self, other: "Usage") -> "Usage":
         """The sum of two usages."""

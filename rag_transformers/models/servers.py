@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.models.faults import error_line
 from rag_transformers.models.given import RETRIES, RETRIES_KEY
+from rag_transformers.models.proxies import check_proxies, proxy_of
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -27,6 +28,8 @@ def chat_model(
 ) -> "BaseChatModel":
     """The chat model of an OpenAI-compatible server, as the command line uses it.
 
+    It is sent temperature 0, unless its name says that it takes none, and until its server has refused it.
+
     Args:
         name: The server's name for the model.
         base_url: The server; without it ``OPENAI_BASE_URL``, else OpenAI's own.
@@ -34,14 +37,15 @@ def chat_model(
         timeout: Seconds for one try, in which the server may be silent; it is tried twice at most.
 
     Raises:
-        UsageError: ``OPENAI_API_KEY`` is not set.
+        UsageError: ``OPENAI_API_KEY`` is not set, or a proxy is that cannot be used.
     """
     _require_key()
-    from langchain_openai import ChatOpenAI
+    check_proxies()
+    from rag_transformers.models.openai_chat import ForgivingChatOpenAI
 
     options: dict[str, Any] = {"temperature": 0} if takes_temperature(name) else {}
     options["metadata"] = {RETRIES_KEY: check_count("max_retries", max_retries, 0)}
-    return ChatOpenAI(model=name, base_url=base_url, max_retries=0, timeout=timeout, **options)
+    return ForgivingChatOpenAI(model=name, base_url=base_url, max_retries=0, timeout=timeout, **options)
 
 
 def takes_temperature(name: str) -> bool:
@@ -66,9 +70,10 @@ def embedding_model(
         timeout: Seconds for one try.
 
     Raises:
-        UsageError: ``OPENAI_API_KEY`` is not set.
+        UsageError: ``OPENAI_API_KEY`` is not set, or a proxy is that cannot be used.
     """
     _require_key()
+    check_proxies()
     from langchain_openai import OpenAIEmbeddings
 
     # Other servers take texts, not the token ids that this client sends when it checks their length itself.
@@ -84,15 +89,16 @@ def embedding_model(
 
 
 def check_server(base_url: str | None = None) -> None:
-    """Make sure that there is a key and a server before anything is created.
+    """Make sure that there is a key and a server, or the proxy that leads to it, before anything is created.
 
     Args:
         base_url: The server; without it ``OPENAI_BASE_URL``, else OpenAI's own.
 
     Raises:
-        UsageError: ``OPENAI_API_KEY`` is not set, or nothing answers at the server's address.
+        UsageError: ``OPENAI_API_KEY`` is not set, or nothing answers at the server's address, or at its proxy's.
     """
     _require_key()
+    check_proxies()
     url = base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
     try:
         parts = urllib.parse.urlsplit(url)
@@ -101,12 +107,14 @@ def check_server(base_url: str | None = None) -> None:
         raise UsageError(f"--base-url is {url!r}, which is no address: {error}") from error
     if parts.scheme not in ("http", "https") or not host:
         raise UsageError(f"--base-url is {url!r}; it must begin with http:// or https:// and name a host")
-    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY")):
-        return  # the proxy looks the host up, and may be the only way to it
+    what, mend = f"server answers at {url}", "check --base-url"
+    if proxy := proxy_of(url):  # it looks the host up, and may be the only way to it
+        what, mend = f"proxy answers at {proxy.host}:{proxy.port}", f"check {proxy.variable}, or set NO_PROXY={host}"
+        host, port = proxy.host, proxy.port
     try:
         socket.create_connection((host, port), timeout=10).close()
     except OSError as error:
-        raise UsageError(f"no server answers at {url} ({error_line(error)}); check --base-url") from error
+        raise UsageError(f"no {what} ({error_line(error)}); {mend}") from error
 
 
 def _require_key() -> None:

@@ -4,13 +4,13 @@ Japanese is read by script alone: names, and which stand side by side.
 
 Each language has a reader that turns sentences into mentions and ties; ``reading`` makes an extraction of them.
 
-    chunk ─ sentences ┬ japanese
+    chunk ─ sentences ─ lines ┬ japanese
                       ├ english_tokens ─ english_names ─ english_ties ─ english   (or english_spacy, if installed)
                       └ lac ─ chinese_glue ─ chinese_names ─ chinese_ties ─ chinese ─ reading ─ Extraction
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module, metadata, util
 from typing import Any, TypeAlias
 
@@ -20,12 +20,13 @@ from langchain_core.runnables import RunnableConfig
 from rag_transformers.concurrency import InOrder
 from rag_transformers.errors import UsageError
 from rag_transformers.graph import Extraction
+from rag_transformers.phrases.lines import LINE, ROW, marked
 from rag_transformers.phrases.reading import Mention, Sentence, extraction_of
 from rag_transformers.text import HAN, language_of, sentence_spans
 
 __all__ = ["Mention", "PhraseExtractor", "names", "offline_language"]
 
-_VERSION = 2
+_VERSION = 3
 """Of the rules; a change here makes every chunk be read again."""
 
 _LANGUAGES = ("auto", "en", "ja", "zh")
@@ -36,6 +37,7 @@ _HAN = re.compile(f"[{HAN}]")
 _ENGLISH_WORD = re.compile(
     r"\b(?:the|an?|of|to|in|on|at|by|for|with|from|and|or|is|was|are|were|be|has|had|as|that|who)\b"
 )
+_VISIBLE = re.compile(rf"[^\n{LINE}{ROW}]")
 _LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]{2,}")
 
 _Reader: TypeAlias = Callable[[str, Sequence[tuple[int, int]]], list[Sentence]]
@@ -85,11 +87,10 @@ class PhraseExtractor(InOrder[Document | str, Extraction]):
         return self._call_with_config(self._extraction, input, config, **kwargs)
 
     def _extraction(self, chunk: Document | str) -> Extraction:
-        text = _text_of(chunk)
-        return extraction_of(text, _read(text, self.language, self.english))
+        return extraction_of(_text_of(chunk), _read(chunk, self.language, self.english))
 
 
-def names(text: str, language: str = "auto", english: str = "auto") -> list[Mention]:
+def names(text: Document | str, language: str = "auto", english: str = "auto") -> list[Mention]:
     """The names in a text, in reading order: each with its surface, where it stands, and what it is called.
 
     The same names that :class:`PhraseExtractor` makes vertices of, for the same arguments.
@@ -106,7 +107,7 @@ def names(text: str, language: str = "auto", english: str = "auto") -> list[Ment
     Mention(surface='Mr. Moss', start=8, end=16, name='Moss', is_name=True)
     """
     extractor = PhraseExtractor(language, english)
-    read = _read(_text_of(text), extractor.language, extractor.english)
+    read = _read(text, extractor.language, extractor.english)
     return [mention for sentence in read for mention in sentence.mentions if mention.is_name]
 
 
@@ -119,9 +120,11 @@ def offline_language(language: str) -> str:
     return language if language in _LANGUAGES else "auto"
 
 
-def _read(text: str, language: str, english: str) -> list[Sentence]:
-    """The sentences of a text, each read in its language, in reading order."""
-    spans = list(sentence_spans(text))
+def _read(chunk: Document | str, language: str, english: str) -> list[Sentence]:
+    """The sentences of a chunk, each read in its language, in reading order."""
+    text = _text_of(chunk)
+    spans = list(_spans(text, _title_of(chunk)))
+    text = marked(text, spans)
     modules = {"en": "english_spacy" if english == "spacy" else "english", "ja": "japanese", "zh": "chinese"}
     whole = language_of(text)
     sentences: list[Sentence] = []
@@ -133,6 +136,21 @@ def _read(text: str, language: str, english: str) -> list[Sentence]:
             reader: _Reader = import_module(f"{__name__}.{module}").read
             sentences += reader(text if len(own) == len(spans) else _only(text, own), own)
     return sorted(sentences, key=lambda sentence: sentence.start)
+
+
+def _spans(text: str, title: str) -> Iterator[tuple[int, int]]:
+    """The sentences of a text; a title that stands before it on a line of its own is one."""
+    body = len(title) + 1
+    if title and text.startswith(f"{title}\n"):
+        yield 0, len(title)
+        yield from ((body + start, body + end) for start, end in sentence_spans(text[body:]))
+    else:
+        yield from sentence_spans(text)
+
+
+def _title_of(chunk: Document | str) -> str:
+    title = chunk.metadata.get("title") if isinstance(chunk, Document) and not chunk.metadata.get("start") else ""
+    return title.strip() if isinstance(title, str) else ""
 
 
 def _language(sentence: str, whole: str) -> str:
@@ -154,7 +172,7 @@ def _only(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _blank(text: str) -> str:
-    return "\n".join(" " * len(line) for line in text.split("\n"))
+    return _VISIBLE.sub(" ", text)
 
 
 def _text_of(chunk: Document | str) -> str:

@@ -7,7 +7,9 @@ from rag_transformers.phrases.chinese_glue import unglued
 from rag_transformers.phrases.chinese_names import NAMED, NameBook
 from rag_transformers.phrases.chinese_ties import Word, letter_of, ties
 from rag_transformers.phrases.chinese_words import ADDRESSES, BODY_WORDS, COMPANY_WORDS, LATIN_STOP_WORDS, VAGUE_NOUNS
+from rag_transformers.phrases.english_words import BRIDGES
 from rag_transformers.phrases.lac import Token, tag, unified
+from rag_transformers.phrases.lines import blocks
 from rag_transformers.phrases.reading import Mention, Sentence, Tie
 from rag_transformers.text import HAN
 
@@ -19,7 +21,8 @@ TOGETHER = "同现"
 _URL = re.compile(r"https?://\S+|www\.\S+")
 _LETTERS = r"A-Za-z\u00c0-\u024f\u1e00-\u1eff"
 _LATIN_WORD = rf"[{_LETTERS}][{_LETTERS}0-9]*(?:[-.&+'’_/][{_LETTERS}0-9]+)*(?:\+\+|\#)?"
-_LATIN = re.compile(rf"{_LATIN_WORD}(?: (?:of |the |de |for )?(?=[A-Z0-9]){_LATIN_WORD}| \d+(?:\.\d+)*(?!\w))*")
+_JOINER = "|".join(sorted({"the", "for", *BRIDGES}))
+_LATIN = re.compile(rf"{_LATIN_WORD}(?: (?:(?:{_JOINER}) )*(?=[A-Z0-9]){_LATIN_WORD}| \d+(?:\.\d+)*(?!\w))*")
 _LETTER = re.compile(f"[{HAN}A-Za-z\u3040-\u30ff]")
 _WHOLE = re.compile(r"(?:公司|集团|银行|大学|学院|医院|协会|委员会|\W)$")
 _ROLE = re.compile(r"^[一二两三四五六七八九十几每各某本该]|[人员师长者家手生们]$")
@@ -41,7 +44,7 @@ class _Chunk:
 
     def __init__(self, text: str, spans: Sequence[tuple[int, int]]) -> None:
         self._text, self._plain, self._spans = text, unified(text), spans
-        words = unglued(self._plain, [tag(text, *span) for span in spans])
+        words = unglued(self._plain, [_tagged(text, *span) for span in spans])
         self._tagged = [_joined(self._plain, tokens) for tokens in words]
         book = NameBook(self._plain, [token for tokens in self._tagged for token in tokens])
         self._found = [list(book.find(tokens)) for tokens in self._tagged]
@@ -101,6 +104,16 @@ class _Chunk:
                 start, end = run[0].start, run[-1].end
                 yield Mention(self._text[start:end], start, end, self._text[start:end], is_name=False)
             run = []
+
+
+def _tagged(text: str, start: int, end: int) -> list[Token]:
+    """The words of a sentence; what parts its rows is a mark."""
+    tokens: list[Token] = []
+    for left, right in blocks(text, start, end):
+        if tokens:
+            tokens.append(Token(tokens[-1].end, left, "w"))
+        tokens += tag(text, left, right)
+    return tokens
 
 
 def _joined(plain: str, tokens: Sequence[Token]) -> list[Token]:

@@ -2,12 +2,12 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rag_transformers.phrases.english_names import Name, find_names
 from rag_transformers.phrases.english_ties import ties
 from rag_transformers.phrases.english_tokens import Text, letter, tokenise
-from rag_transformers.phrases.english_words import VAGUE_NOUNS
+from rag_transformers.phrases.english_words import VAGUE_ADJECTIVES, VAGUE_NOUNS
 from rag_transformers.phrases.reading import Mention, Sentence
 
 __all__ = ["TOGETHER", "read"]
@@ -38,15 +38,13 @@ class _Items:
         names = find_names(tokens)
         letters = _without_names(tokens, names)
         parts = [(name.first, name.last, name.name, "M") for name in names]
-        parts += [(*found.span(), "", "P") for found in _PHRASE.finditer(letters)]
+        parts += [(*span, "", "P") for span in _phrases(tokens, letters)]
         self._words: list[str] = []
         self._starts: list[int] = []
         self._mentions: list[Mention] = []
         kept: list[str] = []
         place = 0
         for first, last, name, kind in sorted(parts):
-            if kind == "P" and tokens.words[last - 1].lower() in VAGUE_NOUNS:
-                continue
             self._keep(tokens, place, first)
             start, end = tokens.starts[first], tokens.starts[last - 1] + len(tokens.words[last - 1])
             name = name or " ".join(tokens.words[first:last])
@@ -69,6 +67,16 @@ class _Items:
         mentions = self._mentions[low:high]
         found = ties(self._letters[first:last], self._words[first:last]) if len(mentions) > 1 else []
         return Sentence(start, end, mentions, found, TOGETHER)
+
+
+def _phrases(tokens: Text, letters: str) -> Iterator[tuple[int, int]]:
+    """Where noun phrases of two words or more stand, without the vague adjectives before them."""
+    for found in _PHRASE.finditer(letters):
+        first, last = found.span()
+        while first < last and tokens.words[first].lower() in VAGUE_ADJECTIVES:
+            first += 1
+        if last - first > 1 and tokens.words[last - 1].lower() not in VAGUE_NOUNS:
+            yield first, last
 
 
 def _without_names(tokens: Text, names: Sequence[Name]) -> str:

@@ -19,13 +19,13 @@ from rag_transformers.phrases.english_words import (
 
 __all__ = ["Name", "find_names"]
 
-_RUN = re.compile(r"t+[NU]+(?:y{1,2}[NU]+)*|[NU]+(?:(?:oe?|y{1,2}|oy{1,2}|k)t*[NU]+)*(?:m(?![wjmbNU|]|$))?|H")
+_RUN = re.compile(r"t+[NU]+(?:y{1,2}[NU]+)*|[NU]+(?:(?:oe?|y{1,2}|oy{1,2}|k)t*[NU]+)*(?:m(?![wjmbNU|/]|$))?|H")
 _MORE = re.compile(r"[cpo]e?[NU]+(?:oe?[NU]+)*")
 _BREAK = re.compile(r"[|]")
 _LONGEST = 12
 _FORMS_OF_ADDRESS = frozenset(("Old", "Young", "Dear"))
 _JOINING = frozenset(("and", "for", "on"))
-_STARTS = frozenset('.|":-(')
+_STARTS = frozenset('.|/":-(')
 _COMMON_ENDING = re.compile(
     r"(?:ing|ly|ed|tion|sion|ness|ment|ity|ance|ence|ism|ship|hood|ful|less|able|ible|ous|ive)s?$"
 )
@@ -107,8 +107,8 @@ def _extended(text: Text, first: int, last: int) -> int:
 
 def _is_heading(line: str) -> bool:
     """Whether a line has no end mark, no verb, and mostly capitalised words; or capitals only."""
-    if "." in line[1:] and "U" not in line:
-        return False
+    if ("." in line[1:] and "U" not in line) or ("/" in line and ":" in line):
+        return False  # a sentence, or a form
     words = [letter for letter in line if letter.isalpha()]
     capitals = sum(letter in "NUtm" for letter in words)
     if words and line.count("U") > 0.7 * len(words):

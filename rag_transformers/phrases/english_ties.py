@@ -19,7 +19,9 @@ _NOUN = re.compile(rf"^(?:,[de]?|g)()()({_NOUNS}{{1,4}}[op]?)()[de]?,?$")  # , t
 _GOES_ON = re.compile(rf"^.*?[,c]()()a*{_ACT}[de]?({_NOUNS}{{0,2}}[pTo]?){_REST}")
 _SAID = re.compile(r'"([vb])a?$')
 _SAID_TO = re.compile(r"^a?([Tp])[de]?$")
-_HEAD = re.compile(r'(?:^|[.|;"])[acspde]*$')
+_HEAD = re.compile(r'(?:^|[.|/;"])[acspde]*$')
+_WHERE = re.compile(r"[po][de]?")
+_BY = re.compile(r"p[de]?$")
 _MAX_WORDS = 5
 _COPULA = frozenset(["is", "was", "are", "were"])
 
@@ -50,7 +52,7 @@ def ties(letters: str, words: Sequence[str]) -> list[Tie]:
         if topic is None or _HEAD.search(letters[: source.start]):
             topic = source
         target = groups[place + 1]
-        found += _between(letters, words, topic, source, target)
+        found += _between(letters, words, topic, _agent(letters, groups, place), source, target)
     return found
 
 
@@ -62,14 +64,26 @@ def _groups(letters: str) -> Iterator[_Group]:
         seen += size
 
 
-def _between(letters: str, words: Sequence[str], topic: _Group, source: _Group, target: _Group) -> Iterator[Tie]:
+def _agent(letters: str, groups: Sequence[_Group], place: int) -> _Group:
+    """Who does what the group goes on to: itself, or what it says the place of: the mill in Leeds was sold."""
+    where = place and _WHERE.fullmatch(letters, groups[place - 1].end, groups[place].start)
+    return groups[place - 1] if where else groups[place]
+
+
+def _between(
+    letters: str, words: Sequence[str], topic: _Group, agent: _Group, source: _Group, target: _Group
+) -> Iterator[Tie]:
+    """What the gap before the target says; the agent is the source, or what the source says the place of."""
     gap = letters[source.end : target.start]
-    for pattern, agent in ((_VERB, source), (_NOUN, source), (_GOES_ON, topic)):
+    done_by = _BY.search(letters, 0, topic.start)  # reported by Moss and fixed by Finch: nothing was done to Moss
+    for pattern, doer in ((_VERB, agent), (_NOUN, source), (_GOES_ON, topic)):
         if act := pattern.match(gap):
+            if pattern is _GOES_ON and done_by:
+                return
             if act.group(1) and not act.group(2):
-                agent = topic  # Moss, born in Leeds, founded: the comma ends what was said of Leeds
+                doer = topic  # Moss, born in Leeds, founded: the comma ends what was said of Leeds
             if relation := _relation(words, source.end, act):
-                yield from _pairs(agent, relation, target)
+                yield from _pairs(doer, relation, target)
                 return
     said, to = _SAID.search(letters[: source.start]), _SAID_TO.match(gap)
     if said and to:

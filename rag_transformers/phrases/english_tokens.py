@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 from rag_transformers.phrases.english_words import BRIDGES, KEPT_TITLES, LETTERS, SHED_TITLES
+from rag_transformers.phrases.lines import LINE, ROW
 from rag_transformers.text import HAN
 
 __all__ = ["Text", "letter", "tokenise"]
@@ -12,13 +13,16 @@ _LETTER = r"A-Za-z\u00c0-\u024f\u0370-\u052f\u1e00-\u1eff"
 _TITLE = "|".join(sorted((title.capitalize() for title in SHED_TITLES | KEPT_TITLES), key=lambda it: (-len(it), it)))
 # Guards of one character spare most words the rarer patterns.
 _TOKEN = re.compile(
-    rf"\n(?:[ \t]*(?:\n\s*|(?:[-*•>|]|\#+|\d+[.)])[ \t]+))"  # a blank line, a list item, a Markdown heading
+    rf"[\n{LINE}](?:[ \t]*(?:\n\s*|(?:[-*•>|]|\#+|\d+[.)])[ \t]+))"  # a blank line, a list item, a Markdown heading
+    rf"|[{LINE}{ROW}]"
+    r"|(?=N)Nos?\.\s?\d+"
     r"|(?=[hw])(?:https?://|www\.)\S+"
     rf"|(?=[A-Z])(?:(?:[A-Z]\.){{2,}}|(?:{_TITLE})\.|[A-Z]\.(?=\s?[A-Z]))"
     rf"|[{_LETTER}][{_LETTER}0-9]*(?:[-&+](?=[{_LETTER}0-9])[{_LETTER}0-9]+|['’](?![sS]\b)(?=[{_LETTER}])[{_LETTER}]+)*"
     rf"|['’][sS]\b|\d+(?:[.,]\d+)*[{_LETTER}]*|[{HAN}]+|[^\w\s*_#]"
 )
 _MOST_KNOWN = 1 << 16
+_LINE_ENDS = f"\n{LINE}"
 _HAN = re.compile(f"[{HAN}]")
 _NOUN_PLACE = re.compile(r"(?<=[djeogmy])b|(?<=[pw])b(?=[.,;:)])")  # the works, at work.
 _ADJECTIVE_PLACE = re.compile(r"(?<=[djeg])[vi](?=[wj])")  # the acquired bank
@@ -87,8 +91,8 @@ def letter(word: str) -> str:
     """
     first = word[0]
     if not first.isalnum():
-        return "|" if "\n" in word else "g" if len(word) > 1 else _MARKS.get(first, ".")
-    if first.isdigit():
+        return "|" if first in _LINE_ENDS else "/" if first == ROW else "g" if len(word) > 1 else _MARKS.get(first, ".")
+    if first.isdigit() or (word[-1].isdigit() and word.startswith(("No.", "Nos."))):
         return "m"
     if "/" in word or word.startswith("www."):
         return ","

@@ -12,6 +12,7 @@ __all__ = [
     "NUMBERED",
     "OWNERS",
     "SHED_TITLES",
+    "VAGUE_ADJECTIVES",
     "VAGUE_NOUNS",
     "WEAK_VERBS",
 ]
@@ -26,6 +27,7 @@ NO_NAMES = frozenset(_WORDS["no names"])
 NUMBERED = frozenset(_WORDS["numbered"])
 OWNERS = frozenset(_WORDS["owners"])
 SHED_TITLES = frozenset(_WORDS["shed titles"])
+VAGUE_ADJECTIVES = frozenset(_WORDS["vague adjectives"])
 VAGUE_NOUNS = frozenset(_WORDS["vague nouns"])
 WEAK_VERBS = frozenset(_WORDS["weak verbs"])
 

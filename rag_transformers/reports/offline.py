@@ -1,8 +1,8 @@
 """Community -> report without a model: its best-connected names, its most central sentences, its strongest edges."""
 
 import math
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 from rag_transformers.graph import Edge
 from rag_transformers.prompts import Words
@@ -11,11 +11,11 @@ from rag_transformers.reports.content import Content, Record
 from rag_transformers.reports.form import ReportFinding
 from rag_transformers.reports.replies import Written
 from rag_transformers.summaries.extractive import central_sentences, joined
-from rag_transformers.text import sentences
+from rag_transformers.text import said_sentences
 
 __all__ = ["OFFLINE", "WORDS", "sample", "weigh", "write_offline"]
 
-OFFLINE = "offline 2"
+OFFLINE = "offline 3"
 """Names this way to write a report in the keys of those that were written so; another number, another way."""
 
 WORDS = ("comma", "and_", "more", "counts_all", "members", "rating", "tie", "summary_length")
@@ -59,9 +59,9 @@ def write_offline(content: Content, words: Words, total: float) -> Written:
         total: The weight of all edges of the graph.
     """
     names = [record.fields[0] for record in content.vertices]
-    texts = list(islice(content.texts(), _TEXTS))
+    texts = list(map(one_line, said_sentences(islice(_texts(content), _TEXTS))))
     limit = words.summary_length
-    said = joined(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
+    said = joined(texts)
     if len(said) > limit:
         said = joined(central_sentences(texts, limit, names=names[:1]))
     ties = sorted(content.edges or content.leading, key=lambda record: -record.weight)[:_FINDINGS]
@@ -75,20 +75,28 @@ def write_offline(content: Content, words: Words, total: float) -> Written:
     )
 
 
+def _texts(content: Content) -> Iterator[str]:
+    """What is said of a community, its lines as they stand: by them a title is told from the sentence behind it."""
+    of_vertices = (record.item.summary for record in content.vertices)
+    of_edges = (record.item.summary for record in chain(content.edges, content.leading))
+    return filter(str.strip, chain(of_vertices, of_edges))
+
+
 def _finding(record: Record[Edge], content: Content, words: Words) -> ReportFinding:
-    source, target, relation, said = record.fields
+    source, target, relation, _ = record.fields
     edge = record.item
     about = {vertex.key[0]: vertex for vertex in content.vertices}
     ends = [about[end] for end in dict.fromkeys(record.ends) if end in about]
-    texts = [said] if said else [vertex.fields[-1] for vertex in ends]
-    explanation = joined(_beginning(text) for text in texts)
+    texts = [edge.summary] if edge.summary.strip() else [vertex.item.summary for vertex in ends]
+    explanation = joined(map(_beginning, texts))
     point = words.tie.format(source=source, relation=relation, target=target)
     vertices = tuple(vertex.item.name for vertex in ends)
     return ReportFinding(point, one_line(explanation), vertices, ((edge.source, edge.name, edge.target),))
 
 
 def _beginning(text: str) -> str:
-    return text if len(text) <= _SHORT else joined(sentences(text)[:2])
+    said = said_sentences([text])
+    return joined(said if len(text) <= _SHORT else said[:2])
 
 
 def _listed(names: Sequence[str], words: Words) -> str:

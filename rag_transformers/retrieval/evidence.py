@@ -5,7 +5,7 @@ by the cosine of the two.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from rag_transformers.errors import UsageError
 from rag_transformers.retrieval.lexical import Lexical
 from rag_transformers.retrieval.ranking import SentenceText, sentence_texts
-from rag_transformers.text import CLOSERS, HAN, key_terms, language_of, terms
+from rag_transformers.text import CLOSERS, HAN, folded, is_heading, key_terms, language_of, terms
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +40,11 @@ UNRELATED_COSINE = 0.07
 _ENOUGH = 0.21
 TERMS_WEIGHT = 0.43
 _ENOUGH_ACROSS = 0.37
+# A few pages hold a few hundred words, so that it says little of a question that "take" or "fee" is none of them:
+# there a chunk with a word of the question need only be near. Not where a name is unknown: it asks about another.
+_FEW_SENTENCES = 40
+_ENOUGH_IN_FEW = 0.23
+_ENOUGH_IN_FEW_HAN = 0.3  # no capitals tell what is a name
 
 # What makes a sentence worth quoting, beside the question's terms that it holds.
 _COSINE_WEIGHT = 0.15
@@ -52,6 +57,7 @@ _FOREIGN_WEIGHT = -0.2  # of a sentence in another language than the question
 _SAID_BEFORE = 0.5  # a term counts this much where a sentence chosen before holds it
 _LEAST = 0.5  # of the best sentence's worth: a further one that has less is left out
 
+_LETTERS = re.compile(r"[a-z]+")
 _WORD = re.compile(r"\w[\w'’.,-]*")
 _WORD_WEIGHT = 0.5  # of a word that is no name, in a question that has names
 _ASKS_NUMBER = re.compile(
@@ -106,12 +112,14 @@ class Evidence:
         shares: Its terms, each with its share of what all of them tell; together 1, or none.
         unknown: The share of the terms that stand in no chunk of the whole index.
         findings: All sentences of the chunks, in the chunks' order.
+        lenient: Whether what is unknown says little: the index is small, and no name in the question is unknown.
     """
 
     question: str
     shares: dict[str, float]
     unknown: float
     findings: tuple[Finding, ...] = field(repr=False)
+    lenient: bool = False
 
     def coverage(self, finding: Finding) -> float:
         """What share of the question's terms a sentence holds, from 0 to 1."""
@@ -128,7 +136,7 @@ def term_shares(question: str, lexical: Lexical) -> dict[str, float]:
     >>> {term: round(share, 2) for term, share in term_shares("Who sold the mill to Ada?", lexical).items()}
     {'sold': 0.53, 'mill': 0.05, 'ada': 0.41}
     """
-    names = {term for word in _WORD.findall(question) if word[0].isupper() or word[0].isdigit() for term in terms(word)}
+    names = _name_terms(question)
     found = key_terms(question)
     named = any(term in names for term in found)
     weights = {
@@ -137,6 +145,23 @@ def term_shares(question: str, lexical: Lexical) -> dict[str, float]:
     }
     total = sum(weights.values())
     return {term: weight / total for term, weight in weights.items()}
+
+
+def _name_terms(question: str) -> set[str]:
+    """The terms of a question's words with a capital and of its numbers."""
+    words = (word for word in _WORD.findall(question) if (word[0].isupper() and word != "I") or word[0].isdigit())
+    return {term for word in words for term in terms(word)}
+
+
+def _name_forms(question: str) -> dict[str, frozenset[str]]:
+    """The spellings that meet each name of a question; its first word has a capital anyway, and is none."""
+    found: dict[str, frozenset[str]] = {}
+    for word in _WORD.findall(question)[1:]:
+        for piece in _LETTERS.findall(folded(word).removesuffix("'s")) if word[0].isupper() and word.isascii() else ():
+            singular = {piece.removesuffix(ending) for ending in ("s", "es") if len(piece) > len(ending) + 2}
+            for term in terms(piece):
+                found[term] = found.get(term, frozenset()) | {piece, f"{piece}s", f"{piece}es", *singular}
+    return found
 
 
 def find_evidence(
@@ -169,29 +194,48 @@ def find_evidence(
     shares = term_shares(question, lexical)
     wants = language_of(question), _ASKS_NUMBER.search(question) is not None
     asked = np.asarray(vector, dtype=np.float32)
+    forms = _name_forms(question)
+    met: dict[str, bool] = {}
     found: list[Finding] = []
     for place, (chunk, matrix, score) in enumerate(zip(chunks, vectors, scores, strict=True)):
         sentences = sentence_texts(chunk)
         if len(matrix) != len(sentences):
             given = f"{len(matrix)} rows for the {len(sentences)} sentences of its chunk"
             raise UsageError(f"vectors[{place}] has {given}; give one each")
-        helds = _held(sentences, shares)
+        helds = _held(sentences, shares, forms, met)
         for number, ((start, end, _), row, held) in enumerate(zip(sentences, matrix, helds, strict=True)):
             cosine = float(row @ asked)
             merit = _CHUNK_WEIGHT * score + _COSINE_WEIGHT * cosine + _FIRST_WEIGHT / (1 + number)
             merit += fitness(chunk.page_content[start:end], *wants)
             found.append(Finding(chunk, place, start, end, cosine, held, merit))
-    unknown = sum(share for term, share in shares.items() if not lexical.frequency(term))
-    return Evidence(question, shares, unknown, tuple(found))
+    lacking = {term for term in shares if not (lexical.frequency(term) and met.get(term, True))}
+    small = len(lexical) == len(chunks) and len(found) <= _FEW_SENTENCES
+    lenient = small and not lacking & _name_terms(question)
+    return Evidence(question, shares, sum(shares[term] for term in lacking), tuple(found), lenient)
 
 
-def _held(sentences: Sequence[SentenceText], wanted: Collection[str]) -> Iterator[tuple[str, ...]]:
-    """Which of the wanted terms each sentence of a chunk holds; one that follows a question has the question's too."""
+def _held(
+    sentences: Sequence[SentenceText],
+    wanted: Collection[str],
+    forms: Mapping[str, frozenset[str]],
+    met: dict[str, bool],
+) -> Iterator[tuple[str, ...]]:
+    """Which of the wanted terms each sentence holds; one behind a question or a heading has the terms of that too.
+
+    A name is held where it stands itself: France is not met by francs, though both have one stem. Of names whose stem
+    was seen it is noted whether any sentence held them.
+    """
     before: set[str] = set()
     for sentence in sentences:
-        here = set(terms(sentence.text))
+        here = set(terms(sentence.text)) & set(wanted)
+        for name in [term for term in here if term in forms]:
+            stands = not forms[name].isdisjoint(_LETTERS.findall(folded(sentence.text)))
+            met[name] = met.get(name, False) or stands
+            if not stands:
+                here.discard(name)
         yield tuple(term for term in wanted if term in here or term in before)
-        before = here if _QUESTION.search(sentence.text) else set()
+        line = sentence.text.rpartition("\n")[-1]
+        before = here if _QUESTION.search(line) or is_heading(line) else set()
 
 
 def fitness(text: str, language: str, asks_number: bool = False) -> float:
@@ -220,7 +264,8 @@ def holds(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> bool:
 
     The nearest sentence must be the nearer, the more of the question's terms stand nowhere in the index, and may be
     the farther, the more of them one sentence holds. A sentence in another language shares no terms with the question;
-    there the cosine alone decides.
+    there the cosine alone decides. In a small index a word that it does not know tells next to nothing: there a
+    chunk with one that it knows need only be near.
 
     Args:
         evidence: From :func:`find_evidence`, of about ten chunks.
@@ -230,9 +275,23 @@ def holds(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> bool:
         return False
     if strength(evidence, unrelated) >= _ENOUGH:
         return True
+    if evidence.lenient and _is_near(evidence, unrelated):
+        return True
     nearest = max(evidence.findings, key=lambda finding: finding.cosine)
-    near = (nearest.cosine - unrelated) / (1 - unrelated)
+    near = _near(nearest.cosine, unrelated)
     return near >= _ENOUGH_ACROSS and language_of(nearest.text) != language_of(evidence.question)
+
+
+def _is_near(evidence: Evidence, unrelated: float) -> bool:
+    """Whether a chunk that holds a word of the question has a sentence that is near enough to it."""
+    enough = _ENOUGH_IN_FEW_HAN if language_of(evidence.question) in ("zh", "ja") else _ENOUGH_IN_FEW
+    holding = {finding.place for finding in evidence.findings if finding.held}
+    return any(_near(each.cosine, unrelated) >= enough for each in evidence.findings if each.place in holding)
+
+
+def _near(cosine: float, unrelated: float) -> float:
+    """A cosine, counted so that unrelated sentences come to 0."""
+    return (cosine - unrelated) / (1 - unrelated)
 
 
 def strength(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> float:
@@ -244,7 +303,7 @@ def strength(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> float:
     """
     if not evidence.findings:
         return 0.0
-    near = (max(finding.cosine for finding in evidence.findings) - unrelated) / (1 - unrelated)
+    near = _near(max(finding.cosine for finding in evidence.findings), unrelated)
     held = max(evidence.coverage(finding) for finding in evidence.findings)
     return near + TERMS_WEIGHT * (held - evidence.unknown)
 
@@ -252,11 +311,13 @@ def strength(evidence: Evidence, unrelated: float = UNRELATED_COSINE) -> float:
 def best_findings(evidence: Evidence, limit: int = 3) -> list[Finding]:
     """The sentences that answer best, in order of merit: none twice, and later ones rather on what is still open.
 
+    A heading is no answer where there is anything else.
+
     Args:
         evidence: From :func:`find_evidence`.
         limit: How many at most, at least 1.
     """
-    left = list(evidence.findings)
+    left = [finding for finding in evidence.findings if not is_heading(finding.text)] or list(evidence.findings)
     chosen: list[Finding] = []
     said: set[str] = set()
     least = 0.0

@@ -9,16 +9,19 @@ from langchain_core.documents import Document
 from rag_transformers.graph import Extraction
 from rag_transformers.retrieval.mentions import Said
 from rag_transformers.retrieval.ranking import sentence_texts, title_of
-from rag_transformers.stores.keys import extraction_key, text_key
+from rag_transformers.stores.keys import is_offline, text_key
 
 __all__ = ["NameReader", "question_names"]
+
+_ENGLISH = "rules"
 
 
 class NameReader:
     """Reads what chunks say of names.
 
-    The offline extractor's vertices are names already; a chunk that has other ones is read for names too, so that the
-    graph of mentions does not hang on what one extraction happened to write down.
+    The offline extractor's vertices are names already, with spaCy or without; a chunk that has other ones is read for
+    names too, so that the graph of mentions does not hang on what one extraction happened to write down. Names are read
+    by rules, whatever else is installed, so that an index is searched in the same way on every machine.
 
     Args:
         language: As for :class:`~rag_transformers.phrases.PhraseExtractor`.
@@ -47,7 +50,8 @@ class NameReader:
             extraction: Its extraction, where it has one.
         """
         names = extraction.names() if extraction else []
-        if stamp != self.stamp(str(chunk.id), extraction_key(chunk.page_content, self._how, offline=True)):
+        _, key, _ = stamp.rsplit(" ", 2)
+        if not is_offline(key):
             names += self._read(chunk)
         sentences = [chunk.page_content[sentence.start : sentence.end] for sentence in sentence_texts(chunk)]
         return Said(title_of(chunk), sentences, list(dict.fromkeys(names)))
@@ -63,7 +67,7 @@ class NameReader:
     def _how(self) -> str:
         from rag_transformers.phrases import PhraseExtractor, offline_language
 
-        return PhraseExtractor(offline_language(self._language)).cache_key
+        return PhraseExtractor(offline_language(self._language), _ENGLISH).cache_key
 
     def _read(self, chunk: Document) -> list[str]:
         from rag_transformers.phrases import names, offline_language
@@ -72,7 +76,7 @@ class NameReader:
             ahead = self._ahead.pop(str(chunk.id), None)
         if ahead is not None:
             return ahead
-        found = names(chunk.page_content, offline_language(self._language))
+        found = names(chunk, offline_language(self._language), _ENGLISH)
         return [name for mention in found for name in (mention.name, mention.surface)]
 
 
@@ -85,5 +89,5 @@ def question_names(question: str) -> list[str]:
     from rag_transformers.phrases import names
 
     return [
-        name for mention in names(question, "en", "rules") for name in dict.fromkeys((mention.name, mention.surface))
+        name for mention in names(question, "en", _ENGLISH) for name in dict.fromkeys((mention.name, mention.surface))
     ]

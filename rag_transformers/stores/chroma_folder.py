@@ -12,6 +12,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag_transformers.errors import IndexDamagedError, RagTransformersError, StorageError, UsageError
@@ -342,7 +343,7 @@ class ChromaFolder:
             lock.release()
 
     def _way_out(self) -> str:
-        return f"rag-transformers repair {self._index} makes it anew from the records"
+        return f"rag-transformers repair {quote(str(self._index))} makes it anew from the records"
 
 
 def _check(seal: _Seal) -> str:

@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rag_transformers.errors import (
@@ -100,7 +101,8 @@ class IndexFolder:
             self._check_name()
         if self.manifest is None:
             raise NoIndexError(
-                f"there is no index in {self.path}; make one with: rag-transformers index PATH --out {self.path}"
+                f"there is no index in {self.path}; make one with: rag-transformers index PATH --out "
+                f"{quote(str(self.path))}"
             )
         return self.manifest
 
@@ -320,7 +322,9 @@ class IndexFolder:
             finally:
                 records.close()
         if generation:
-            raise IndexDamagedError(f"{self.path / NAME} is missing: rag-transformers repair {self.path} makes it anew")
+            raise IndexDamagedError(
+                f"{self.path / NAME} is missing: rag-transformers repair {quote(str(self.path))} makes it anew"
+            )
 
     def _check_name(self) -> None:
         if self.manifest and self.manifest.embeddings != embeddings_name(self._given):

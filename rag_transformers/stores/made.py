@@ -15,7 +15,16 @@ from sqlalchemy import Column, MetaData, String, Table, delete, func, insert, se
 from rag_transformers.errors import IndexDamagedError
 from rag_transformers.graph import Extraction
 from rag_transformers.stores.keys import TEXT_KEY
-from rag_transformers.stores.sql import CheckedBytes, CheckedJSON, faults_of, named_damage, parts, prepare
+from rag_transformers.stores.sql import (
+    CheckedBytes,
+    CheckedJSON,
+    faults_of,
+    named_damage,
+    parts,
+    prepare,
+    trim_log,
+    way_out,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,7 +75,7 @@ class Made:
         asked = list(dict.fromkeys(keys))
         found = self._found(_extractions.c.key, _extractions.c.found, asked)
         if lacking := [key for key in asked if key not in found]:
-            raise IndexDamagedError(f"{self.name} lacks {len(lacking)} extractions, the first {lacking[0]}")
+            raise IndexDamagedError(f"{self.name} lacks {len(lacking)} extractions; {way_out(self.name)}")
         with named_damage(self.name):
             return {key: Extraction.from_dict(data) for key, data in found.items()}
 
@@ -142,6 +151,10 @@ class Made:
             for table, column, keys in what:
                 for part in parts(keys):
                     connection.execute(delete(table).where(column.in_(part)))
+
+    def trim(self) -> None:
+        """See :func:`~rag_transformers.stores.sql.trim_log`."""
+        trim_log(self._engine)
 
     def unreadable(self) -> dict[str, list[str]]:
         """The keys of what cannot be read any more, by table; nothing is changed.

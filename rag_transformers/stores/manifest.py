@@ -5,6 +5,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import rag_transformers
@@ -57,7 +58,7 @@ class Manifest:
                 if any(name not in ours and not is_unfinished(name) for name in names):
                     raise NoIndexError(
                         f"{folder} holds files but no index ({NAME} is missing); choose another folder, or, if it was "
-                        f"one: rag-transformers repair {folder}"
+                        f"one: rag-transformers repair {quote(str(folder))}"
                     )
                 return None
         except UsageError:
@@ -74,7 +75,8 @@ class Manifest:
             if isinstance(error, IndexMismatchError):
                 raise
             raise IndexDamagedError(
-                f"{path} is damaged ({type(error).__name__}): rag-transformers repair {folder} makes it anew"
+                f"{path} is damaged ({type(error).__name__}): rag-transformers repair {quote(str(folder))} "
+                "makes it anew"
             ) from error
         return found
 

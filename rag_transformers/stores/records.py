@@ -41,6 +41,8 @@ from rag_transformers.stores.sql import (
     named_damage,
     parts,
     prepare,
+    trim_log,
+    way_out,
 )
 
 if TYPE_CHECKING:
@@ -157,7 +159,7 @@ def held(records: "Records", made: "Made", stage: str) -> dict[str, Any]:
     current = records.current(stage)
     values = made.values({now.key: None for now in current.values()})
     if lacking := [item for item, now in current.items() if now.key not in values]:
-        raise IndexDamagedError(f"{made.name} lacks what was made of {lacking[0]!r} ({stage}); restore it from a copy")
+        raise IndexDamagedError(f"{made.name} lacks what was made of {lacking[0]!r} ({stage}); {way_out(made.name)}")
     return {item: values[now.key] for item, now in current.items()}
 
 
@@ -319,6 +321,10 @@ class Records:
     def current_stages(self) -> list[str]:
         """The stages of which something holds."""
         return [stage for (stage,) in self._rows(select(_current.c.stage).distinct().order_by(_current.c.stage))]
+
+    def trim(self) -> None:
+        """See :func:`~rag_transformers.stores.sql.trim_log`."""
+        trim_log(self._engine)
 
     def faults(self) -> list[str]:
         """What is wrong with the file, in words."""

@@ -4,9 +4,11 @@ import contextlib
 import hashlib
 import json
 import os
+import sqlite3
 import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from sqlalchemy import URL, Engine, LargeBinary, MetaData, Text, TypeDecorator, create_engine, event, inspect
@@ -15,8 +17,20 @@ from sqlalchemy.exc import DatabaseError
 from rag_transformers.errors import IndexDamagedError, StorageError
 from rag_transformers.text import encodable
 
-__all__ = ["CheckedBytes", "CheckedJSON", "CheckedText", "faults_of", "named_damage", "open_engine", "parts", "prepare"]
+__all__ = [
+    "CheckedBytes",
+    "CheckedJSON",
+    "CheckedText",
+    "faults_of",
+    "named_damage",
+    "open_engine",
+    "parts",
+    "prepare",
+    "trim_log",
+    "way_out",
+]
 
+_PATIENCE = 10_000  # milliseconds that one connection waits for another
 _BATCH = 500  # values in one statement, under every database's limit
 _CHECK = 8  # bytes of the hash that stands before a value
 # What SQLite says where the disk or the machine is at fault, and not the file.
@@ -98,7 +112,7 @@ def open_engine(path: Path | str) -> Engine:
     def connected(connection: Any, _: object) -> None:
         connection.isolation_level = None  # the driver would begin a transaction at the first write, not the first read
         cursor = connection.cursor()
-        cursor.execute("PRAGMA busy_timeout=10000")
+        cursor.execute(f"PRAGMA busy_timeout={_PATIENCE}")
         if not fixed:
             cursor.execute("PRAGMA journal_mode=WAL")  # readers and one writer do not wait for each other
             cursor.execute("PRAGMA synchronous=FULL")  # what was committed survives a power cut
@@ -138,6 +152,19 @@ def prepare(path: Path | str, metadata: MetaData, create: bool) -> Engine:
     return engine
 
 
+def trim_log(engine: Engine) -> None:
+    """Empty SQLite's log, where deleted texts still stand, unless it is read now; it is emptied when all close it."""
+    if engine.dialect.name != "sqlite":
+        return
+    with contextlib.closing(engine.raw_connection()) as connection, contextlib.closing(connection.cursor()) as cursor:
+        cursor.execute("PRAGMA busy_timeout=0")
+        try:
+            with contextlib.suppress(sqlite3.Error):
+                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout={_PATIENCE}")
+
+
 def faults_of(engine: Engine, name: str) -> list[str]:
     """What SQLite finds wrong with a file, in words; nothing for the database of a server.
 
@@ -162,9 +189,9 @@ def named_damage(name: str) -> Iterator[None]:
             raise StorageError(
                 f"{name} cannot be used: {said}; what was stored before is there, and the same command goes on from it"
             ) from error
-        raise IndexDamagedError(f"{name}: the database cannot be used: {said}; {_way_out(name)}") from error
+        raise IndexDamagedError(f"{name}: the database cannot be used: {said}; {way_out(name)}") from error
     except (TypeError, ValueError) as error:
-        raise IndexDamagedError(f"{name} is damaged: a value cannot be read: {error}; {_way_out(name)}") from error
+        raise IndexDamagedError(f"{name} is damaged: a value cannot be read: {error}; {way_out(name)}") from error
 
 
 def parts(values: Iterable[str]) -> Iterator[list[str]]:
@@ -174,10 +201,10 @@ def parts(values: Iterable[str]) -> Iterator[list[str]]:
         yield listed[start : start + _BATCH]
 
 
-def _way_out(name: str) -> str:
+def way_out(name: str) -> str:
     """What to do about damage: what was made can be made again, what was given cannot."""
     folder = os.path.dirname(name) or "."
-    return f"rag-transformers repair {folder} mends what can be mended; else restore it from a copy"
+    return f"rag-transformers repair {quote(folder)} mends what can be mended; else restore it from a copy"
 
 
 def _check(value: bytes) -> bytes:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rag_transformers.stores.made import Made
 
-__all__ = ["StoredEmbeddings", "VectorIndex", "embeddings_name"]
+__all__ = ["StoredEmbeddings", "VectorIndex", "embeddings_name", "named_store"]
 
 
 def embeddings_name(embeddings: Embeddings) -> str:
@@ -179,7 +179,7 @@ class VectorIndex:
         if not is_chroma(self._store):
             self.delete([str(text.id) for text in texts])  # some stores refuse an id that is there
             texts = [_kept(text) for text in texts]
-        with _named_store():
+        with named_store():
             add_documents(self._store, texts)
 
     def delete(self, ids: Sequence[str]) -> None:
@@ -188,10 +188,10 @@ class VectorIndex:
 
         if not is_chroma(self._store):  # some stores refuse an id that is not there
             ids = [_uuid(id) for id in ids]
-            with contextlib.suppress(NotImplementedError), _named_store():
+            with contextlib.suppress(NotImplementedError), named_store():
                 ids = [_uuid(_given(found).id or "") for found in self._store.get_by_ids(list(ids))]
         if ids:
-            with _named_store():
+            with named_store():
                 self._store.delete(list(ids))
 
     def count(self) -> int | None:
@@ -213,7 +213,7 @@ class VectorIndex:
         ids = {str(text.id) for text in texts}
         given = sorted(ids if is_chroma(self._store) else map(_uuid, ids))
         try:
-            with _named_store():
+            with named_store():
                 return not ids or {str(_given(found).id) for found in self._store.get_by_ids(given)} >= ids
         except NotImplementedError:
             rows = self._embeddings.matrix([text.page_content for text in texts])
@@ -227,7 +227,7 @@ class VectorIndex:
         """The n nearest texts with the cosine of each, best first."""
         import numpy as np
 
-        with _named_store():
+        with named_store():
             found = [_given(text) for text in self._store.similarity_search_by_vector(list(vector), k=n)]
         if not found:
             return []
@@ -261,7 +261,7 @@ def _given(found: Document) -> Document:
 
 
 @contextlib.contextmanager
-def _named_store() -> Iterator[None]:
+def named_store() -> Iterator[None]:
     """Say of a failure that it was the vector store's; our own errors, and what a store cannot do, are told as such."""
     try:
         yield

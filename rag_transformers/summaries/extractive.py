@@ -1,16 +1,18 @@
 """Texts -> their most central sentences, word for word; no model, nothing invented."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rag_transformers.borders import character_border, finer_border
 from rag_transformers.errors import UsageError, check_count
 from rag_transformers.summaries.frequent_names import frequent_names, holds
 from rag_transformers.summaries.sentence_ranks import RankedSentences, Sentence
-from rag_transformers.text import sentence_spans
+from rag_transformers.text import is_heading, sentence_spans, split_title, unheaded
 
 __all__ = ["central_sentences", "joined", "shortened"]
 
+_EMPTY_LINE = re.compile(r"\n[ \t]*\r?\n")
 _BLOCK = 2000
 """Sentences that are ranked together; of a longer text each block sends its best into a last ranking."""
 _SPARE = 4
@@ -32,7 +34,8 @@ def central_sentences(
     Mihalcea and Tarau, 2004): PageRank over the cosines of their tf-idf vectors. The cosines are never written out,
     for a product of the vectors' matrix with itself needs none of them; so time and memory grow with the words and
     not with the pairs of sentences, and blocks of a long text are ranked one after another. Names come first: each
-    gets the best sentence that holds it. What says nearly the same as a better sentence is left out.
+    gets the best sentence that holds it. What says nearly the same as a better sentence is left out, and so are
+    headings where anything else is said; else they stand without their marks.
 
     Args:
         texts: Texts in reading order, in Chinese, English or both.
@@ -132,10 +135,20 @@ def _candidates(texts: Sequence[str], limit: int, count: Callable[[str], int], n
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[list[Sentence]]:
-    spans = ((text, *span) for text in texts for span in sentence_spans(text))
-    sentences = (Sentence(place, text[start:end]) for place, (text, start, end) in enumerate(spans))
+    said = (sentence for text in texts for sentence in _said(text))
+    first = next(said, None)
+    found = (unheaded(text[start:end]) for text in texts for start, end in sentence_spans(text))
+    sentences = itertools.starmap(Sentence, enumerate(found if first is None else itertools.chain([first], said)))
     while block := list(itertools.islice(sentences, _BLOCK)):
         yield _distinct(block)
+
+
+def _said(text: str) -> Iterator[str]:
+    """The sentences of a text but for its headings, and its title: a first line with an empty one behind it."""
+    title, body = split_title(text)
+    begin = body if title and _EMPTY_LINE.search(text, 0, body) else 0
+    spans = sentence_spans(text[begin:])
+    return (sentence for start, end in spans if not is_heading(sentence := text[begin + start : begin + end]))
 
 
 def _distinct(sentences: Iterable[Sentence]) -> list[Sentence]:
