@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable
@@ -220,9 +221,12 @@ class InOrder(Runnable[Input, Output]):
             async with places:
                 return await self.ainvoke(inputs[number], configs[number], **kwargs)
 
+        def ended(number: int, task: asyncio.Task[Output]) -> None:
+            arrived.put_nowait((number, task))
+
         tasks = [asyncio.ensure_future(one(number)) for number in range(len(inputs))]
         for number, task in enumerate(tasks):
-            task.add_done_callback(lambda done, number=number: arrived.put_nowait((number, done)))  # type: ignore[misc]
+            task.add_done_callback(partial(ended, number))
         try:
             for _ in tasks:
                 number, task = await arrived.get()

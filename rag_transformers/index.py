@@ -21,7 +21,6 @@ from rag_transformers.answers.voice import Voice
 from rag_transformers.chunking import Chunker
 from rag_transformers.communities import Community
 from rag_transformers.concurrency import arun, arun_stream, run, run_stream
-from rag_transformers.documents import fingerprint, sources_under
 from rag_transformers.documents.given import as_given
 from rag_transformers.documents.ids import given_ids
 from rag_transformers.documents.inputs import Documents, Paths, given_documents
@@ -38,7 +37,6 @@ from rag_transformers.prompts import PromptPack, as_pack
 from rag_transformers.reports import Report
 from rag_transformers.retrieval.searching import Searcher, plain_chunk
 from rag_transformers.stores.folder import IndexFolder
-from rag_transformers.stores.keys import text_key
 from rag_transformers.tracing import traced, traced_stream
 
 if TYPE_CHECKING:
@@ -224,15 +222,7 @@ class GraphIndex:
         {'/letters/a.txt': 'a.txt'}
         """
         sync = _places(sync)
-        given = {document.metadata["source"]: document for document in _given(documents, bool(sync))}
-        held = self._folder.records.fingerprints() if self._folder.exists else {}
-        gone = set(sources_under(sync, held)) - given.keys() if sync else set()
-        named = {found: source for source, found in reversed(held.items()) if source not in gone}
-        key = self._settings.chunker.cache_key
-        prints = {
-            source: text_key(fingerprint(document), key) for source, document in given.items() if source not in held
-        }
-        return {source: named[found] for source, found in prints.items() if found in named}
+        return self._changes.doubles(_given(documents, bool(sync)), sync)
 
     def delete(self, source: str | Iterable[str], *, config: RunnableConfig | None = None) -> bool:
         """Remove a document with all that was made of it, or several.

@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 
 from rag_transformers.chunking import Chunker
+from rag_transformers.embeddings import OfflineEmbeddings
 from rag_transformers.errors import IndexMismatchError, RagTransformersError, UsageError
 from rag_transformers.index import GraphIndex
 from rag_transformers.models.servers import chat_model, check_server, embedding_model
@@ -72,7 +73,7 @@ def check_models(given: argparse.Namespace) -> None:
     if known and not embeds and (served := _SERVED.fullmatch(known)):
         server = "" if given.base_url else " (and its --base-url, where it is not OpenAI's)"
         raise IndexMismatchError(f"{made}: add --embedding-model {served[1]}{server}")
-    if embeds and known == "use-multilingual-v3":
+    if embeds and known == OfflineEmbeddings.name:
         raise IndexMismatchError(f"{made}, which are offline, not with {embeds}: leave out --embedding-model")
 
 

@@ -308,5 +308,7 @@ async def test_who_gives_up_waiting_for_the_first_call_takes_nothing_from_others
     first, second = (asyncio.ensure_future(active.begun()) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
+    await asyncio.sleep(0)
+    assert (first.cancelled(), second.done()) == (True, False)
     active.begin()
     await asyncio.wait_for(second, 1)

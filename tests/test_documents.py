@@ -176,8 +176,8 @@ class TestEncodings:
         with guessed("a.txt", "gb18030"), guessed("b.txt", "gb18030"):
             load_documents(["a.txt", "b.txt"])
         write("c.txt", CHINESE.encode("utf-16"))
-        load_documents("c.txt")
-        load_documents(["a.txt", "b.txt"], encoding="gb18030")
+        silent = [*load_documents("c.txt"), *load_documents(["a.txt", "b.txt"], encoding="gb18030")]
+        assert [document.page_content for document in silent] == [CHINESE] * 3
 
     @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
     @pytest.mark.parametrize("text", [CHINESE, "Ada left.\n"])

@@ -19,7 +19,7 @@ from rag_transformers.extraction.llm_extractor import LLMExtractor
 from rag_transformers.graph import Extraction
 from rag_transformers.indexing.change import Change, Stages
 from rag_transformers.indexing.fold import CurrentGraph
-from rag_transformers.indexing.ingestion import Ingestion
+from rag_transformers.indexing.ingestion import Ingestion, document_key
 from rag_transformers.indexing.outcomes import IndexPlan, IndexReport, Progress
 from rag_transformers.models.given import model_key
 from rag_transformers.models.run import Run
@@ -124,6 +124,15 @@ class Changes:
         removed = len(self._gone(given, sync)) if exists else 0
         found = len(chunks) - len(asked)
         return IndexPlan(len(given), len(unchanged), len(asked), *self._cost(asked), found=found, removed=removed)
+
+    def doubles(self, given: Sequence[Document], sync: Paths) -> dict[str, str]:
+        """By the source of each new document whose content is held under another, that other source."""
+        held = self._folder.records.fingerprints() if self._folder.exists else {}
+        gone = set(self._gone(given, sync)) if held else set()
+        named = {content: source for source, content in reversed(held.items()) if source not in gone}
+        new = [document for document in given if document.metadata["source"] not in held]
+        contents = {each.metadata["source"]: document_key(each, self._settings.chunker) for each in new}
+        return {source: named[content] for source, content in contents.items() if content in named}
 
     async def add(self, given: list[Document], sync: Paths, on_progress: Told) -> IndexReport:
         """Read documents; what is gone from the files and folders of ``sync`` is taken out."""

@@ -26,12 +26,17 @@ if TYPE_CHECKING:
     from rag_transformers.stores.made import Made
     from rag_transformers.stores.records import DocumentRecord, Draft, Records
 
-__all__ = ["Extracted", "Fresh", "Ingestion"]
+__all__ = ["Extracted", "Fresh", "Ingestion", "document_key"]
 
 _BESIDE_MODEL = (
     "this index was read by a model or an extractor of your own, and without one now; new chunks that are read by "
     "names and phrases alone: {count}. Add their documents again with the model to have them read by it"
 )
+
+
+def document_key(document: Document, chunker: Chunker) -> str:
+    """What a document's content is known by, cut as the chunker cuts it."""
+    return text_key(fingerprint(document), chunker.cache_key)
 
 
 class Fresh(NamedTuple):
@@ -196,7 +201,7 @@ class Ingestion:
         return self._made, self._records
 
     def _fingerprint(self, document: Document) -> str:
-        return text_key(fingerprint(document), self._chunker.cache_key)
+        return document_key(document, self._chunker)
 
     def _extraction_key(self, chunk: Document) -> str:
         left = self._left.get(chunk.page_content)
